@@ -1,0 +1,1 @@
+"""What Sayso costs, measured beside peers and a floor in the same run; `README.md` says how."""

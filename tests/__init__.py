@@ -1,0 +1,1 @@
+"""Tests of Sayso; `tests/tiers.py` says which of them need what."""

@@ -1,0 +1,1 @@
+"""A Django app with agents for tests in real processes."""

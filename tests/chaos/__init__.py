@@ -1,0 +1,1 @@
+"""Real processes under a seeded rain of faults: `python -m tests.chaos`, or `make chaos SEED=1`."""

@@ -1,0 +1,1 @@
+"""A Django app with the agents that the chaos runs drive."""

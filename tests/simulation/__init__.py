@@ -1,0 +1,1 @@
+"""The whole platform, crashed on purpose."""
