@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 UV := $(shell command -v uv 2>/dev/null || ls $(BIN)/uv 2>/dev/null)
 JOBS ?= 2
 # Tests of one group share what is dear to start, so each group stays in one process.
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 # What the service tier talks to; each may point elsewhere.
 export TEST_DATABASE_URL ?= postgres://postgres@127.0.0.1:5432/sayso
@@ -93,8 +93,8 @@ $(BIN)/python:
 	$(if $(UV),$(UV) venv -q --seed --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV)) || { \
 		echo "On Debian, python3 -m venv needs: apt install python3-venv"; rm -rf $(VENV); exit 1; }
 
-# pip and uv both refuse a package whose hash the lock does not know.
-INSTALL = $(if $(UV),$(UV) pip install -q --python $(BIN)/python,$(BIN)/python -m pip install \
+# pip and uv both refuse a package whose hash the lock does not know, and compile what they install.
+INSTALL = $(if $(UV),$(UV) pip install -q --compile-bytecode --python $(BIN)/python,$(BIN)/python -m pip install \
 	--disable-pip-version-check --no-input --no-deps) --require-hashes -r
 
 $(RUNTIME): requirements.lock | $(BIN)/python
