@@ -61,7 +61,7 @@ def _log(run: Run, entries: Sequence[Entry], at: datetime) -> list[Event]:
         return []
     first = run.event_seq - len(entries) + 1
     return [
-        Event(thread_id=run.thread_id, seq=seq, type=kind, data=data, at=at)
+        rows.new(Event, thread_id=run.thread_id, seq=seq, type=kind, data=data, at=at)
         for seq, (kind, data) in enumerate(entries, start=first)
     ]
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from django.db import transaction
-
 from agents import frames, releases, runs, tool_calls
 from agents.engine import Ending, Finish, Park, Return, next_action
 from agents.events import PREVIEW_CHARS_MAX, Entry, EventType
@@ -17,6 +15,7 @@ from agents.snapshot import Work
 from agents.states import Outcome, Phase, RunStatus
 from hitl import faults, openings
 from hitl.rows import Group
+from hitl.transactions import unit_of_work
 
 
 def keep(
@@ -34,7 +33,7 @@ def keep(
     are rows to insert with its events, and `also` writes more.
     """
     status, drafts, has_jobs, last_word = None, [], False, None
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         match next_action(work.snapshot):
             case Finish(output):
                 status = RunStatus.COMPLETED

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from django.db import DEFAULT_DB_ALIAS
+
 from agents import results
 from agents.guardrails.judging import Rule, judge, redacted
 from agents.guardrails.subjects import Action, Subject, Where
@@ -22,7 +24,7 @@ from agents.llm.messages import (
 from agents.models import Run, Step, ToolCall
 from agents.states import Outcome, Phase
 from agents.tree import CallState, SavedStep
-from hitl.reads import Select, fields_of, ordered
+from hitl.reads import Select, fields_of, instance
 
 
 @dataclass(slots=True)
@@ -99,7 +101,7 @@ def turns_before(thread_id: UUID, number: int, rules: Sequence[Rule] = ()) -> li
     turns: dict[int, Turn] = {}
     steps: dict[tuple[int, int], SavedStep] = {}
     for row in TURNS(thread_id, number):
-        run = Run.from_db(None, RUN, row[: len(RUN)])
+        run = instance(Run, DEFAULT_DB_ALIAS, RUN, row[: len(RUN)])
         place, text, raw, *call = row[len(RUN) :]
         if run.number not in turns:
             turns[run.number] = Turn(given(run, rules))
@@ -131,7 +133,7 @@ KEPT = (
 )
 """What a call's row and its state in memory have in common."""
 
-RUN = ordered(Run, ("number", "target", "input", "steps"))
+RUN = ("number", "target", "input", "steps")
 TURNS = Select(
     [
         *fields_of(Run, *RUN),

@@ -8,8 +8,6 @@ from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from django.db import transaction
-
 from agents import closing, conf, gating, runs
 from agents.engine import Park
 from agents.events import PREVIEW_CHARS_MAX, Entry, EventType
@@ -19,6 +17,7 @@ from agents.snapshot import Work
 from agents.states import RunStatus
 from hitl import audit, faults, models, openings, values
 from hitl.states import Reason
+from hitl.transactions import unit_of_work
 
 PAUSE_FIRST = timedelta(seconds=30)
 PAUSE_FACTOR = 4
@@ -36,7 +35,7 @@ def park(work: Work, asked: Park) -> None:
     """Ask about these calls and let go of the run, in one transaction (P1)."""
     drafts = draft_parks(work, asked)
     entries = [input_required(draft) for draft in drafts]
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         runs.write(
             work.lease,
             entries,
@@ -76,7 +75,7 @@ def input_required(park: models.Park) -> Entry:
 
 def release(work: Segment, status: RunStatus) -> None:
     """Let go of the run in this status; QUEUED hands it back for another segment."""
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         runs.write(work.lease, [], heed_stop=True, status=status)
         work.released = True
         if status == RunStatus.QUEUED:
@@ -94,7 +93,7 @@ def postpone(run_id: UUID, error: Exception) -> None:
     and is handed a run of newer code loses half a minute.
     """
     text = f"The run could not go on: {type(error).__name__}: {error}"
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         run = runs.take(run_id)
         if run is None:
             return
@@ -134,7 +133,7 @@ def _end(
     entries: Sequence[Entry] = (),
     **changes: Any,
 ) -> None:
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         _close(work.run, work.lease, status, error, who, entries, **changes)
         work.released = True
         faults.point("run:ending")

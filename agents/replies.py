@@ -9,8 +9,6 @@ import random
 from datetime import timedelta
 from uuid import UUID
 
-from django.db import transaction
-
 from agents import agent as agents
 from agents import conf, following, frames, gating, guarding, releases, runs, tool_calls
 from agents.events import Entry, EventType
@@ -29,8 +27,9 @@ from agents.tree import CallState, Frame, Hold, SavedStep
 from hitl import clock, faults, openings, redaction, values
 from hitl.errors import HitlError
 from hitl.ids import new_id
-from hitl.rows import Group
+from hitl.rows import Group, new
 from hitl.states import Reason
+from hitl.transactions import unit_of_work
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +136,7 @@ def back_off(work: Work, frame: Frame, error: ModelUnavailable) -> None:
     opening = openings.Opening(
         key=f"retry:{work.snapshot.steps + 1}:{failures}", reason=Reason.RETRY, ttl=delay
     )
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         runs.write(
             work.lease, [], heed_stop=True, status=RunStatus.WAITING, model_failures=failures
         )
@@ -186,7 +185,8 @@ def shown(frame: Frame, number: int) -> list[Entry]:
 def _rows(work: Work, frame: Frame, step_id: UUID, judged: Judged, usage: Usage) -> list[Group]:
     """Return the rows of a reply: the step, its calls, and the frames that they open."""
     saved, now = frame.steps[-1], clock.now()
-    step = Step(
+    step = new(
+        Step,
         id=step_id,
         run_id=work.run.id,
         frame_id=frame.id,
@@ -201,7 +201,8 @@ def _rows(work: Work, frame: Frame, step_id: UUID, judged: Judged, usage: Usage)
         created_at=now,
     )
     calls = [
-        ToolCall(
+        new(
+            ToolCall,
             id=call.id,
             run_id=work.run.id,
             step_id=step.id,

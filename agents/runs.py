@@ -25,20 +25,29 @@ from agents.states import ACTIVE, FINAL, PARKED, RunStatus
 from hitl import clock, faults, hints
 from hitl.audit import Actor
 from hitl.models import Park
+from hitl.reads import whole
 from hitl.rows import (
     Also,
+    Change,
     Group,
     compare_and_set,
+    compare_and_set_each,
     insert,
     lock_row,
     locked_free,
+    new,
     update_returning,
 )
 
 logger = logging.getLogger(__name__)
 
 SEGMENT = "agents.segment"
-WHOLE = tuple(field.attname for field in Run._meta.concrete_fields)
+SELDOM = {
+    *("idempotency_key", "correlation_key", "output", "error", "stop_asked"),
+    *("created_at", "queued_at", "finished_at", "reported_at", "dropped_at"),
+}
+MOSTLY = tuple(name for name in whole(Run) if name not in SELDOM)
+"""What is read with a run that is locked or taken; the rest is fetched where it is asked for."""
 REPORT = "agents.report"
 BRIEF = ("id", "thread_id", "parent_id", "status", "event_seq", "deliveries")  # as in the model
 WAITS_FOR_NOTHING = (
@@ -70,9 +79,10 @@ def create(
     are rows of other tables that are inserted first, in the same round trip.
     """
     now = clock.now()
-    run = Run(
+    run = new(
+        Run,
         id=run_id,
-        thread=thread,
+        thread_id=thread.id,
         target=thread.agent,
         number=number,
         input={"message": message},
@@ -90,7 +100,8 @@ def create(
 def create_workflow(target: str, *, arguments: dict[str, Any], **more: Any) -> Run:
     """Insert a QUEUED run of a workflow in the caller's transaction, as `create` does."""
     now = clock.now()
-    run = Run(
+    run = new(
+        Run,
         kind=RunKind.WORKFLOW,
         target=target,
         input=arguments,
@@ -106,7 +117,7 @@ def create_workflow(target: str, *, arguments: dict[str, Any], **more: Any) -> R
 
 def lock(run_id: UUID) -> Run | None:
     """Lock a run's row until the transaction ends; None when it is gone."""
-    return lock_row(Run, run_id)
+    return lock_row(Run, run_id, MOSTLY)
 
 
 def lock_free(run_ids: Collection[UUID]) -> list[Run]:
@@ -284,7 +295,7 @@ def take(run_id: UUID) -> Run | None:
         set={"status": RunStatus.RUNNING, "lease_until": now + conf.duration("LEASE")},
         add={"lease_token": 1, "attempts": 1},
         also=Also(OWES_A_SEGMENT, (("lease_until", now),)),
-        returning=WHOLE,
+        returning=MOSTLY,
         reading=RULES_STAMP,
     )
     faults.point("lease:taken")
@@ -301,12 +312,13 @@ def write(
     expected: Mapping[str, Any] = MappingProxyType({}),
     add: Mapping[str, int] = MappingProxyType({}),
     along: Iterable[Group] = (),
+    changing: Sequence[Change[Any]] = (),
     **changes: Any,
 ) -> Run:
     """Write under a lease: renew it, log the events, apply the changes; the row stays locked.
 
     `add` is what is added to counters, `along` are new rows of other tables, which are inserted
-    together with the events: a round trip for all of them. A write is progress, so it clears the
+    together with the events, and `changing` what else changes. A write is progress and clears the
     count of attempts, unless `is_progress` is false. Raises `LeaseLost` when another worker took
     over, `StopLanded` when a stop was asked for and this write heeds it, and `Overtaken` when the
     row does not hold what is `expected` any more.
@@ -322,15 +334,18 @@ def write(
         if status == RunStatus.QUEUED:
             changes["queued_at"] = now
     mine = {"id": lease.run_id, "lease_token": lease.token, "status": RunStatus.RUNNING}
-    run = compare_and_set(
+    own = Change(
         Run,
         {**mine, **expected, **({"stop_requested": False} if heed_stop else {})},
         set=changes,
         add={"event_seq": len(entries), **add},
         returning=BRIEF,
     )
+    run, *changed = compare_and_set_each([own, *changing])
     if run is None:
         raise _why_not(mine, heed_stop)
+    if None in changed:
+        raise LeaseLost
     events.append(run, entries, at=now, along=along)
     if status is not None:
         logger.info("run %s: %s", lease.run_id, status)

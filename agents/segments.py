@@ -11,8 +11,6 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
 from agents import conf, effects, keeper, releases, runs, snapshot, tool_calls
 from agents.engine import Action, Cancel, Fail, RunTool, RunTools, next_action
 from agents.lease import LeaseLost, StopLanded
@@ -22,6 +20,7 @@ from agents.snapshot import Work
 from agents.states import RunStatus
 from agents.workflows import segments as of_workflows
 from hitl import faults
+from hitl.transactions import unit_of_work
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ def _begin(run_id: UUID) -> tuple[Work, Action] | tuple[of_workflows.Work, None]
     """
     faults.point("segment:begin")
     try:
-        with transaction.atomic(durable=True):
+        with unit_of_work(durable=True):
             run = runs.take(run_id)
             if run is None:
                 return None
@@ -138,7 +137,7 @@ def _next(work: Work) -> Action:
     action = _decide(work)
     if not isinstance(action, RunTool | RunTools):
         return action
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         return tool_calls.claim(work, action, fenced=False)
 
 

@@ -4,9 +4,10 @@ That is sound because the lease makes the segment the only writer of the run's s
 no park can be open while it holds the lease. A segment that lost its lease writes nothing (P6).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import Any
 from uuid import UUID
 
 from agents import agent, history, tree
@@ -22,7 +23,7 @@ from agents.states import Phase
 from agents.tools import Tool
 from agents.tree import CallState, Hold, SavedStep, Settlement, Snapshot
 from hitl.models import Park
-from hitl.reads import Select, fields_of, ordered
+from hitl.reads import Select, ask_each, fields_of
 from hitl.states import Reason
 
 
@@ -93,7 +94,7 @@ def load(run: Run) -> Work:
         _fill(run, root)
     elif _holds_message(run):
         root.hold = Hold(run.id, run.input["verdict"], {"text": run.input["message"]})
-        _join_parks(run, {}, {str(run.id): root.hold})
+        _join_parks(PARKS(run.id), {}, {str(run.id): root.hold})
     return Work(
         lease=Lease(run.id, run.lease_token),
         run=run,
@@ -121,10 +122,11 @@ def _holds_message(run: Run) -> bool:
 def _fill(run: Run, root: tree.Frame) -> None:
     """Hang the saved steps, the frames and the parks into the tree.
 
-    One query for steps and calls: a step without calls ends its frame, and ended frames are not
-    looked into. One more for frames where somebody delegated, and one for parks where any may be.
+    One query for steps and calls, since a step without calls ends its frame, and ended frames are
+    not looked into, and one for parks. One more for frames where somebody delegated.
     """
-    saved = [(*row[:4], history.state_of(row[4:])) for row in SAVED(run.id)]
+    found, parks = ask_each([(SAVED, [run.id]), (PARKS, [run.id])])
+    saved = [(*row[:4], history.state_of(row[4:])) for row in found]
     calls = {call.id: call for *_, call in saved}
     frames: dict[UUID | None, tree.Frame] = {None: root}
     if any(call.tool_id.startswith(agent.DELEGATION) for call in calls.values()):
@@ -141,8 +143,7 @@ def _fill(run: Run, root: tree.Frame) -> None:
         call.parallel = _is_parallel(frame, call)
     holds = dict(_held(run, frames, steps)) if run.holds else {}
     undone = {str(call.id): call for call in calls.values() if call.phase != Phase.DONE}
-    if holds or any(call.gated or call.claimed_by for call in undone.values()):
-        _join_parks(run, undone, holds)
+    _join_parks(parks, undone, holds)
 
 
 def _held(
@@ -185,9 +186,11 @@ def _is_parallel(frame: tree.Frame, call: CallState) -> bool:
     return tool is not None and tool.parallel
 
 
-def _join_parks(run: Run, by_key: dict[str, CallState], holds: dict[str, Hold]) -> None:
+def _join_parks(
+    parks: Iterable[list[Any]], by_key: dict[str, CallState], holds: dict[str, Hold]
+) -> None:
     """Put on each call how its gate, its own wait and its newest doubt stand, and on each hold."""
-    for park in PARKS.instances(run.id):
+    for park in PARKS.instances(parks):
         if (hold := holds.get(park.key)) is not None:
             hold.answer = settlement(park)
         call = by_key.get(park.subject)
@@ -222,10 +225,7 @@ SAVED = Select(
     ' WHERE agents_toolcall.run_id = %s ORDER BY agents_step.number, agents_toolcall."index"',
     given=fields_of(ToolCall, "run_id"),
 )
-PARK = ordered(
-    Park,
-    "key reason status answer answer_reason settled_by settled_at takes_payload metadata".split(),
-)
+PARK = "key reason status answer answer_reason settled_by settled_at takes_payload metadata".split()
 PARKS = Select(
     fields_of(Park, *PARK),
     "FROM hitl_park WHERE waiter_id = %s ORDER BY id",

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
 from agents import agent, closing, conf, runs
 from agents import events as event_log
 from agents.agent import Agent
@@ -22,6 +20,7 @@ from hitl.errors import HitlError
 from hitl.ids import new_id
 from hitl.parks import as_uuid
 from hitl.rows import Group
+from hitl.transactions import unit_of_work
 
 TITLE_CHARS_MAX = 80
 METADATA_BYTES_MAX = 16_384
@@ -100,7 +99,7 @@ def _start(
     text = _checked(message)
     kept = values.clean(metadata or {}, size_max=METADATA_BYTES_MAX)
     run_id = new_id()
-    with transaction.atomic():
+    with unit_of_work():
         thread = Thread(
             agent=name,
             owner=user,
@@ -122,7 +121,7 @@ def send(thread: Thread | UUID | str, message: str, *, supersede: bool = False) 
     stopped first.
     """
     text = _checked(message)
-    with transaction.atomic():
+    with unit_of_work():
         row, last = _locked(thread)
         entries: list[event_log.Entry] = []
         if last is not None and last.status in ACTIVE:
@@ -140,7 +139,7 @@ def edit(thread: Thread | UUID | str, message_id: UUID | str, message: str) -> R
     """
     text = _checked(message)
     cut_id = as_uuid(message_id)
-    with transaction.atomic():
+    with unit_of_work():
         row, last = _locked(thread)
         kept = Run.objects.filter(thread=row, dropped_at__isnull=True)
         cut = None if cut_id is None else kept.filter(id=cut_id).first()
@@ -167,7 +166,7 @@ def stop(
     """
     why = values.clean_text(reason, chars_max=audit.REASON_CHARS_MAX) or "stopped"
     who = audit.person(actor, channel)
-    with transaction.atomic():
+    with unit_of_work():
         _, run = _locked(thread)
         if run is None or run.status in FINAL:
             return False
@@ -181,7 +180,7 @@ def delete(thread: Thread | UUID | str) -> None:
 
     The audit trail stays. A worker in the middle of a segment finds its lease gone.
     """
-    with transaction.atomic():
+    with unit_of_work():
         row, run = _locked(thread)
         if run is not None and run.status in ACTIVE:
             _cancel(run, "the thread was deleted")

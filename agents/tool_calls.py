@@ -7,8 +7,6 @@ may have run; the output is kept before anything else happens (A5).
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import transaction
-
 from agents import gating, runs
 from agents.engine import Action, Ending, Keep, RunTool, RunTools
 from agents.events import PREVIEW_CHARS_MAX, Entry, EventType
@@ -19,7 +17,8 @@ from agents.snapshot import Work
 from agents.states import Phase
 from agents.tree import CallState
 from hitl import clock, faults, values
-from hitl.rows import Also, compare_and_set
+from hitl.rows import Also, Change, change_later, compare_and_set_each
+from hitl.transactions import unit_of_work
 
 
 def claim(work: Work, action: Action, *, fenced: bool) -> Action:
@@ -48,14 +47,13 @@ def claim(work: Work, action: Action, *, fenced: bool) -> Action:
 
 
 def _claim(call: CallState, token: int) -> None:
-    claimed = compare_and_set(
+    claimed = Change(
         ToolCall,
         {"id": call.id, "phase": call.phase, "claimed_by": call.claimed_by},
         set={"phase": Phase.CLAIMED, "claimed_by": token},
         returning=("id",),
     )
-    if claimed is None:
-        raise LeaseLost
+    change_later(claimed, otherwise=LeaseLost)
     call.phase, call.claimed_by = Phase.CLAIMED, token
 
 
@@ -70,17 +68,21 @@ def keep(work: Work, endings: Sequence[Ending]) -> None:
 
 
 def _keep(work: Work, endings: Sequence[Ending]) -> None:
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         entries = [result_event(ending.call) for ending in endings]
-        runs.write(work.lease, entries, heed_stop=False)
-        for ending in endings:
-            finish(ending)
+        done = [_done(ending) for ending in endings]
+        runs.write(work.lease, entries, heed_stop=False, changing=done)
         faults.point("result:keeping")
 
 
 def finish(ending: Ending) -> None:
     """Write one call's result, in the caller's transaction, which holds the run's row."""
-    done = compare_and_set(
+    if compare_and_set_each([_done(ending)]) == [None]:
+        raise LeaseLost
+
+
+def _done(ending: Ending) -> Change[ToolCall]:
+    return Change(
         ToolCall,
         {"id": ending.call.id},
         set={
@@ -92,8 +94,6 @@ def finish(ending: Ending) -> None:
         also=Also("phase <> 'done'"),
         returning=("id",),
     )
-    if done is None:
-        raise LeaseLost
 
 
 def keep_asked(work: Work, call: CallState, asked: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def keep_asked(work: Work, call: CallState, asked: dict[str, Any]) -> None:
 
 
 def _keep_asked(work: Work, call: CallState, asked: dict[str, Any]) -> None:
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         runs.write(work.lease, [], heed_stop=False)
         mine = ToolCall.objects.filter(id=call.id, phase=Phase.CLAIMED)
         if not mine.update(phase=Phase.ASKED, asked=asked):

@@ -12,7 +12,7 @@ from typing import Any
 
 from hitl import values
 from hitl.models import Decision, Park, Verb
-from hitl.rows import insert
+from hitl.rows import insert, new
 
 REASON_CHARS_MAX = 4000
 ACTOR_CHARS_MAX = 200
@@ -64,8 +64,9 @@ def row(
     detail: dict[str, Any] | None = None,
 ) -> Decision:
     """Build one audit row with its hash, not yet stored."""
-    made = Decision(
-        park=park,
+    made = new(
+        Decision,
+        park_id=park.id,
         verb=verb,
         actor=actor.name,
         system=actor.system,

@@ -23,7 +23,7 @@ def find(scope: object, key: object) -> Park | None:
     if scope_id is None or not isinstance(key, str | UUID):
         return None
     key = values.clean_text(str(key))  # a database refuses to look for what it cannot store
-    cards = [park for park in HERE.instances(scope_id, scope_id, key) if not park.is_timer]
+    cards = [park for park in HERE.instances(HERE(scope_id, scope_id, key)) if not park.is_timer]
     return min(
         cards, key=lambda park: (not park.is_pending, -park.opened_at.timestamp()), default=None
     )
@@ -32,7 +32,7 @@ def find(scope: object, key: object) -> Park | None:
 def by_id(request_id: object) -> Park | None:
     """Return the park of this id; None when there is none, or when it is no id at all."""
     found = as_uuid(request_id)
-    return None if found is None else next(iter(ONE.instances(found)), None)
+    return None if found is None else next(iter(ONE.instances(ONE(found))), None)
 
 
 def as_uuid(value: object) -> UUID | None:

@@ -107,7 +107,8 @@ def _new(kind: str, waiter_id: UUID, scope: UUID, opening: Opening, now: datetim
     """Build the row of one opening, every text cleaned and bounded."""
     forever = opening.on_timeout == OnTimeout.IGNORE
     assert forever or opening.ttl is not None, "a park needs a deadline"
-    return Park(
+    return rows.new(
+        Park,
         id=opening.id,
         waiter_kind=kind,
         waiter_id=waiter_id,

@@ -16,8 +16,6 @@ from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
 from hitl import (
     answers,
     audit,
@@ -39,6 +37,7 @@ from hitl.models import Park, Verb
 from hitl.rows import NOTHING_MORE, Also, compare_and_set, update_returning
 from hitl.states import Code, OnTimeout, ParkStatus
 from hitl.subjects import Revision
+from hitl.transactions import unit_of_work
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +100,7 @@ def resume(kind: str, waiter_id: UUID, key: object, given: Given) -> Answer:
 
 def _resume(kind: str, waiter_id: UUID, key: object, given: Given, *, had_gate: bool) -> Answer:
     name = values.clean_text(str(key))
-    with transaction.atomic():
+    with unit_of_work():
         waiter = waiters.of(kind).lock(waiter_id)
         parks = list(Park.objects.cards().filter(waiter_id=waiter_id, key=name).order_by("-id"))
         ready = [park for park in parks if park.is_pending or park.is_job]
@@ -142,7 +141,7 @@ def cancel(request_id: UUID | str, *, reason: str = "", actor: object, channel: 
     if who.user is not None and not inbox.may(who.user, inbox.Act.CANCEL):
         sentence = inbox.NotAllowed().args[0]
         return refusals.refuse(park, who, "cancel", reason, Code.NOT_ALLOWED, sentence)
-    with transaction.atomic():
+    with unit_of_work():
         waiter = _lock(park)
         won = _settle(park, ParkStatus.CANCELLED, Verb.CANCELLED, who, reason=reason)
         if won is None:
@@ -162,7 +161,7 @@ def expire(park_id: UUID, *, channel: str, durable: bool = False) -> bool:
     if park is None:
         return False
     faults.point("expire:read")
-    with transaction.atomic(durable=durable):
+    with unit_of_work(durable=durable):
         waiter = _lock(park)
         won = _expire_locked(park, channel)
         if won is not None:
@@ -182,7 +181,7 @@ def expire_together(park_ids: Iterable[UUID], *, channel: str) -> list[UUID]:
     if not due:
         return []
     faults.point("expire:read")
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         held = {park.id: waiter for park, waiter in _lock_free(due)}
         settled = _expire_all_locked([park for park in due if park.id in held], channel)
         for kind in {park.waiter_kind for park in settled}:
@@ -221,7 +220,7 @@ def _answer(park: Park | None, given: Given) -> Answer:
         if refusal is not None:
             return refusals.refuse(park, who, str(verb), given.reason, *refusal)
         revision = edits.checked(park, given)
-    with transaction.atomic():
+    with unit_of_work():
         waiter = _lock(park)
         if waiter is None:
             _settle(park, ParkStatus.CANCELLED, Verb.CANCELLED, audit.system(who.channel))

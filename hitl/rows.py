@@ -8,22 +8,26 @@ no word for it.
 The SQL of each statement is built once per process, which costs a tenth of compiling a queryset.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import AutoField, Model, QuerySet
+from django.db.models.base import ModelState
 from django.db.models.sql import UpdateQuery
 
-from hitl.reads import fields_of, from_row, ordered, whole
+from hitl.reads import Preparer, fields_of, from_row, prepared, preparers, whole
+from hitl.transactions import fetch_each, send_together
 
 M = TypeVar("M", bound=Model)
 Group = Sequence[Model]
 """New rows of one table."""
+Built = tuple[str, tuple[Preparer | None, ...]]
+"""SQL with a placeholder for each value, and what makes these values fit for the driver."""
 Converter = tuple[int, Any, Any]
 """A place in a row, its column, and the function that turns the raw value into the field's."""
 
@@ -60,76 +64,95 @@ class Also:
 NOTHING_MORE = Also("")
 
 
-def compare_and_set(
-    model: type[M],
-    where: Mapping[str, Any],
-    *,
-    set: Mapping[str, Any],  # noqa: A002
-    add: Mapping[str, int] = MappingProxyType({}),
-    also: Also = NOTHING_MORE,
-    returning: tuple[str, ...],
-    reading: Mapping[str, str] = MappingProxyType({}),
-) -> M | None:
+class Change(Generic[M]):
+    """A guarded write of one row, not yet sent: what `compare_and_set` takes."""
+
+    def __init__(
+        self,
+        model: type[M],
+        where: Mapping[str, Any],
+        *,
+        set: Mapping[str, Any],  # noqa: A002
+        add: Mapping[str, int] = MappingProxyType({}),
+        also: Also = NOTHING_MORE,
+        returning: tuple[str, ...],
+        reading: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        connection = connections[DEFAULT_DB_ALIAS]
+        shape = (
+            *(model, tuple(where), tuple(set), tuple(add), also.sql),
+            *(returning, tuple(reading), connection.vendor),
+        )
+        built = _statements.get(shape)
+        if built is None:
+            built = _statements[shape] = _build(
+                model, where, set, add, also, returning, reading, connection
+            )
+        sql, prepare = built
+        others = (value for _, value in also.values)
+        given = [*set.values(), *add.values(), *where.values(), *others]
+        self.statement = sql, prepared(prepare, given, connection)
+        self.model, self.returning, self.reading = model, returning, reading
+
+    def row(self, found: Any) -> M | None:
+        """Return the row that came back."""
+        if found is None:
+            return None
+        count = len(self.returning)
+        connection = connections[DEFAULT_DB_ALIAS]
+        row = from_row(self.model, DEFAULT_DB_ALIAS, self.returning, found[:count], connection)
+        for name, value in zip(self.reading, found[count:], strict=True):
+            setattr(row, name, value)
+        return row
+
+
+def compare_and_set(model: type[M], where: Mapping[str, Any], **change: Any) -> M | None:
     """Change the one row that is as `where` says, and return it; None when it is not so any more.
 
     `where` and `set` map field names to values, `add` field names to what is added. The row comes
     back with the fields of `returning` alone; it stays locked until the transaction ends. `reading`
     maps further attributes of it to queries of one plain value each, which cost no round trip.
     """
-    connection = connections[DEFAULT_DB_ALIAS]
-    shape = (
-        *(model, tuple(where), tuple(set), tuple(add), also.sql),
-        *(returning, tuple(reading), connection.vendor),
-    )
-    sql = _statements.get(shape)
-    if sql is None:
-        sql = _statements[shape] = _build(
-            model, where, set, add, also, returning, reading, connection
-        )
-    fields = _named(model)
-    params = [
-        *(fields[name].get_db_prep_save(value, connection) for name, value in set.items()),
-        *add.values(),
-        *(fields[name].get_db_prep_save(value, connection) for name, value in where.items()),
-        *(fields[name].get_db_prep_save(value, connection) for name, value in also.values),
+    return compare_and_set_each([Change(model, where, **change)])[0]
+
+
+def compare_and_set_each(changes: Sequence[Change[Any]]) -> list[Any]:
+    """Do what `compare_and_set` does for each of these in turn, in one round trip."""
+    found = fetch_each(connections[DEFAULT_DB_ALIAS], [change.statement for change in changes])
+    return [
+        change.row(rows[0] if rows else None) for change, rows in zip(changes, found, strict=True)
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(sql, params)
-        found = cursor.fetchone()
-    if found is None:
-        return None
-    own = found[: len(returning)]
-    row = from_row(model, DEFAULT_DB_ALIAS, returning, own, connection)
-    for name, value in zip(reading, found[len(returning) :], strict=True):
-        setattr(row, name, value)
-    return row
 
 
-@cache
-def _named(model: type[Model]) -> dict[str, Any]:
-    return {field.attname: field for field in fields_of(model)}
+def change_later(change: Change[Any], otherwise: type[BaseException]) -> None:
+    """Make a change with what is sent next; raises `otherwise` then, if it matches nothing.
+
+    For the last statement of a unit of work, with which COMMIT travels: the rest is kept then.
+    """
+    send_together(connections[DEFAULT_DB_ALIAS], [change.statement], otherwise=otherwise)
 
 
-def lock_row(model: type[M], row_id: UUID) -> M | None:
+def lock_row(model: type[M], row_id: UUID, names: tuple[str, ...] = ()) -> M | None:
     """Return a row, locked until the transaction ends; None when it is gone.
 
-    SQLite has no locks on rows: there the transaction itself holds everyone else off.
+    It holds the columns of `names`, by default all. SQLite has no locks on rows: there the
+    transaction itself holds everyone else off.
     """
     connection = connections[DEFAULT_DB_ALIAS]
-    sql = _statements.get((model, connection.vendor))
-    if sql is None:
+    held = names or whole(model)
+    shape = (model, held, connection.vendor)
+    built = _statements.get(shape)
+    if built is None:
         quote = connection.ops.quote_name
-        columns = ", ".join(quote(str(field.column)) for field in model._meta.concrete_fields)
+        columns = ", ".join(quote(str(field.column)) for field in fields_of(model, *held))
         locking = " FOR UPDATE" if connection.features.has_select_for_update else ""
         sql = f"SELECT {columns} FROM {quote(model._meta.db_table)} WHERE id = %s{locking}"  # noqa: S608
-        _statements[model, connection.vendor] = sql
-    key = model._meta.pk.get_db_prep_save(row_id, connection)
+        built = _statements[shape] = sql, preparers([model._meta.pk], connection)
+    sql, prepare = built
     with connection.cursor() as cursor:
-        cursor.execute(sql, [key])
+        cursor.execute(sql, prepared(prepare, [row_id], connection))
         found = cursor.fetchone()
-    if found is None:
-        return None
-    return from_row(model, DEFAULT_DB_ALIAS, whole(model), found, connection)
+    return None if found is None else from_row(model, DEFAULT_DB_ALIAS, held, found, connection)
 
 
 def locked_free(queryset: QuerySet[M]) -> list[M]:
@@ -146,63 +169,81 @@ def locked_free(queryset: QuerySet[M]) -> list[M]:
 def insert(*groups: Group) -> None:
     """Insert new rows in the caller's transaction, each group of one table, in this order.
 
-    What goes into several tables travels as one message where the database takes it so: a round
-    trip each would cost more than the rows do. Signals and `save()` are passed over, as in
+    What goes into several tables travels as one message where the database takes it so, in a unit
+    of work together with what is sent next. Signals and `save()` are passed over, as in
     `bulk_create`.
     """
     connection: Any = connections[DEFAULT_DB_ALIAS]
     inserts = [_insert(type(group[0]), group, connection) for group in groups if group]
-    with connection.cursor() as cursor:
-        if len(inserts) > 1 and _takes_several(connection):
-            # Bound one by one: the driver remembers how to bind a short statement, not a long one.
-            bound = (connection.ops.compose_sql(sql, params) for sql, params in inserts)
-            cursor.execute(JOINT.join(bound))
-        else:
-            for sql, params in inserts:
-                cursor.execute(sql, params)
-
-
-JOINT = ";\n"
-"""What stands between statements that travel together."""
-
-
-def _takes_several(connection: Any) -> bool:
-    """Tell whether one message may hold several statements: with parameters bound by the client."""
-    options = connection.settings_dict["OPTIONS"]
-    return connection.vendor == "postgresql" and not options.get("server_side_binding")
+    send_together(connection, inserts)
 
 
 def _insert(model: type[Model], rows: Group, connection: Any) -> tuple[str, list[Any]]:
     """Return `INSERT …` for rows of one table, with its parameters."""
-    fields = _inserted(model)
-    params = []
-    for row in rows:
-        params += [
-            field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields
-        ]
-        row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
     shape = (model, len(rows), connection.vendor)
-    sql = _statements.get(shape)
-    if sql is None:
-        quote = connection.ops.quote_name
-        columns = ", ".join(quote(str(field.column)) for field in fields)
-        places = ", ".join([f"({', '.join(['%s'] * len(fields))})"] * len(rows))
-        sql = f"INSERT INTO {quote(model._meta.db_table)} ({columns}) VALUES {places}"  # noqa: S608
-        _statements[shape] = sql
+    built = _statements.get(shape)
+    if built is None:
+        built = _statements[shape] = _build_insert(model, len(rows), connection)
+    sql, prepare = built
+    names, params = _inserted(model), []
+    for row in rows:
+        values = vars(row)
+        params += prepared(prepare, [values[name] for name in names], connection)
+        row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
     return sql, params
 
 
+def _build_insert(model: type[Model], count: int, connection: Any) -> Built:
+    quote, fields = connection.ops.quote_name, fields_of(model, *_inserted(model))
+    columns = ", ".join(quote(str(field.column)) for field in fields)
+    places = ", ".join([f"({', '.join(['%s'] * len(fields))})"] * count)
+    sql = f"INSERT INTO {quote(model._meta.db_table)} ({columns}) VALUES {places}"  # noqa: S608
+    return sql, preparers(fields, connection)
+
+
 @cache
-def _inserted(model: type[Model]) -> tuple[Any, ...]:
-    """Return the fields that an insert names: all but a number that the database gives out."""
+def _inserted(model: type[Model]) -> tuple[str, ...]:
+    """Return the names that an insert gives: all but a number that the database gives out."""
     return tuple(
-        field
+        field.attname
         for field in fields_of(model)
         if not isinstance(field, AutoField) and not getattr(field, "generated", False)
     )
 
 
-_statements: dict[Any, str] = {}
+def new(model: type[M], **values: Any) -> M:
+    """Return a row to insert, as `model(**values)` does, past its signals and most of its time.
+
+    Names are those of columns: `run_id`, not `run`.
+    """
+    constant, made = _defaults(model)
+    if not values.keys() <= constant.keys():
+        raise TypeError(f"{model.__name__} has no {values.keys() - constant.keys()}.")
+    row = model.__new__(model)
+    row._state = ModelState()
+    kept = vars(row)
+    kept.update(constant)
+    kept.update(values)
+    for name, make in made:
+        if name not in values:
+            kept[name] = make()
+    return row
+
+
+@cache
+def _defaults(model: type[Model]) -> tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]:
+    """Return the default of each column: those that stay the same, and what makes the others."""
+    constant: dict[str, Any] = {}
+    made = []
+    for field in fields_of(model):
+        is_made = field.has_default() and callable(field.default)
+        constant[field.attname] = None if is_made else field.get_default()
+        if is_made:
+            made.append((field.attname, field.default))
+    return constant, made
+
+
+_statements: dict[Any, Built] = {}
 
 
 def _build(
@@ -214,20 +255,19 @@ def _build(
     returning: tuple[str, ...],
     reading: Mapping[str, str],
     connection: Any,
-) -> str:
+) -> Built:
     """Return `UPDATE … SET … WHERE … RETURNING …` with a placeholder for each value."""
-    assert returning == ordered(model, returning), "in the order of the columns"
-    columns = {
-        field.attname: connection.ops.quote_name(field.column)
-        for field in model._meta.concrete_fields
-    }
+    fields = {field.attname: field for field in fields_of(model)}
+    columns = {name: connection.ops.quote_name(field.column) for name, field in fields.items()}
     changes = [f"{columns[name]} = %s" for name in set]
     changes += [f"{columns[name]} = {columns[name]} + %s" for name in add]
     conditions = [f"{columns[name]} = %s" for name in where]
     conditions += [f"({also.sql})"] if also.sql else []
     returned = [*(columns[name] for name in returning), *(f"({sql})" for sql in reading.values())]
-    return (
+    sql = (
         f"UPDATE {connection.ops.quote_name(model._meta.db_table)} "  # noqa: S608
         f"SET {', '.join(changes)} WHERE {' AND '.join(conditions)} "
         f"RETURNING {', '.join(returned)}"
     )
+    given = [*set, *add, *where, *(name for name, _ in also.values)]
+    return sql, preparers([fields[name] for name in given], connection)

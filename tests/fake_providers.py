@@ -154,13 +154,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(answer.status, answer.headers, content)
 
     def _hung_up(self, hold: threading.Event, *, trickle: bool) -> bool:
-        while not hold.wait(0.02):
-            readable, _, _ = select.select([self.connection], [], [], 0)
-            if readable and not self.connection.recv(1, socket.MSG_PEEK):
-                return True
-            if trickle:
-                self.wfile.write(b" ")
-                self.wfile.flush()
+        try:
+            while not hold.wait(0.02):
+                readable, _, _ = select.select([self.connection], [], [], 0)
+                if readable and not self.connection.recv(1, socket.MSG_PEEK):
+                    return True
+                if trickle:
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
+        except ConnectionError:  # it hung up in between
+            return True
         return False
 
     def _send(self, status: int, headers: Mapping[str, str], content: bytes) -> None:

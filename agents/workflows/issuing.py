@@ -23,6 +23,7 @@ from hitl.errors import HitlError
 from hitl.ids import new_id
 from hitl.models import Park
 from hitl.openings import Opening
+from hitl.rows import new
 from hitl.states import OnTimeout, Reason
 
 LEAST = timedelta(milliseconds=1)
@@ -55,7 +56,8 @@ def draft(run: Run, commands: Sequence[Command], *, inline: int | None) -> list[
 
 def _draft(run: Run, command: Command, now: datetime, *, is_inline: bool) -> Asked:
     request = command.request
-    row = JournalEntry(
+    row = new(
+        JournalEntry,
         id=new_id(),
         position=command.position,
         kind=command.kind,

@@ -13,7 +13,6 @@ from time import monotonic
 from typing import Any
 
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import transaction
 
 from agents import conf, releases, runs
 from agents.lease import Lease, Overtaken, StopLanded
@@ -30,6 +29,7 @@ from agents.workflows.replay import Blocked, Delivery, Raised, Session
 from agents.workflows.steps import Attempt, Ended
 from hitl import audit, clock, faults, parks, values
 from hitl.errors import HitlError
+from hitl.transactions import unit_of_work
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ def _write_down(work: Work, inline: int | None) -> list[Delivery] | None:
 
 def _issue(work: Work, asked: list[Asked]) -> list[Delivery]:
     """Write these down under the lease and stay; returns what is complete since."""
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         run = runs.write(work.lease, [], heed_stop=True)
         over = issuing.store(run_of(work, run), asked)
         if over:
@@ -163,7 +163,7 @@ def run_of(work: Work, row: Run) -> Run:
 def _let_go(work: Work, asked: list[Asked]) -> list[Delivery] | None:
     """Write these down and let go of the run, unless something came since: then returns that."""
     try:
-        with transaction.atomic(durable=True):
+        with unit_of_work(durable=True):
             row = runs.write(
                 work.lease,
                 [],
@@ -251,7 +251,7 @@ def _run_inline(work: Work, asked: list[Asked], entry: Entry) -> list[Delivery]:
     if own is not None:  # new: it is written down as claimed
         own.state, own.claim, own.attempts = EntryState.CLAIMED, work.lease.token, 1
         entry = _entry(own)
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         row = runs.write(work.lease, [], heed_stop=True, is_progress=bool(asked))
         run = run_of(work, row)
         issuing.store(run, asked)
@@ -304,7 +304,7 @@ def _attempt(work: Work, asked: list[Asked], entry: Entry) -> Attempt:
 def _keep(work: Work, entry: Entry, ended: Ended) -> list[Delivery]:
     """Keep what came of a step, in a transaction of its own. A stop does not prevent it."""
     is_over = ended.again_in is None
-    with transaction.atomic(durable=True):
+    with unit_of_work(durable=True):
         row = runs.write(work.lease, [], heed_stop=False, add={"deliveries": 1} if is_over else {})
         if is_over:
             kept = journal.complete(
@@ -343,7 +343,7 @@ def _complete(work: Work, value: Any) -> None:
         releases.fail(work, f"What the body returned cannot be kept: {error}")
         return
     try:
-        with transaction.atomic(durable=True):
+        with unit_of_work(durable=True):
             if work.journal.open:
                 _close_losers(work)
             runs.write(

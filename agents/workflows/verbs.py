@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from agents import closing, runs
 from agents.models import Run, RunKind
@@ -21,6 +21,7 @@ from hitl import audit, values
 from hitl.errors import HitlError
 from hitl.ids import new_id
 from hitl.parks import as_uuid
+from hitl.transactions import unit_of_work
 
 KEY_CHARS_MAX = 200
 CHECK_BATCH = 200
@@ -39,7 +40,7 @@ def start(
     if key is not None and (known := _begun(workflow, key)) is not None:
         return known
     try:
-        with transaction.atomic():
+        with unit_of_work():
             return runs.create_workflow(
                 workflow.name,
                 arguments=arguments,
@@ -64,7 +65,7 @@ def cancel(
     """
     who = audit.person(actor, channel)
     text = values.clean_text(reason or "cancelled")
-    with transaction.atomic():
+    with unit_of_work():
         row = _locked(run)
         if row.status in FINAL:
             return False
@@ -80,7 +81,7 @@ def retry(run: Run | UUID | str) -> bool:
     What is done stays done. A step whose failure ended the run is tried anew, and gates that the
     failure withdrew are asked again. Raises RunNotFound.
     """
-    with transaction.atomic():
+    with unit_of_work():
         row = _locked(run)
         if row.status != RunStatus.FAILED:
             return False

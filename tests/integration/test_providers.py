@@ -345,7 +345,7 @@ def test_a_provider_that_does_not_finish_is_left(
     model.timeout = timedelta(seconds=0.4)
     with pytest.raises(ModelUnavailable):
         ask(model)
-    assert provider.hung_up.wait(5)
+    assert provider.hung_up.wait(30)
     assert len(provider.asked) == 1
 
 
@@ -365,7 +365,7 @@ def test_a_stop_ends_the_call_and_hangs_up(model: PydanticAIModel, provider: Fak
     provider.answer(Answer(hold=threading.Event()))
     with pytest.raises(RequestCancelled):
         model.request(request_of(), cancelled=provider.arrived.is_set)
-    assert provider.hung_up.wait(5)
+    assert provider.hung_up.wait(30)
     assert len(provider.asked) == 1
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -21,8 +20,8 @@ from agents.models import Run, Thread
 from agents.workflows import request_approval, step, workflow
 from hitl import clock, sweeping
 from hitl.models import Park
-from hitl.rows import JOINT
-from tests.integration import racing
+from hitl.transactions import JOINT
+from tests.integration import racing, wire
 from tests.integration.racing import answer, finish, park_of, parked, segment
 
 READS = ("SELECT",)
@@ -34,7 +33,6 @@ class Cost:
     """What one leg has sent to the database."""
 
     statements: list[str] = field(default_factory=list)
-    round_trips: int = 0
     write_transactions: int = 0
 
     def __str__(self) -> str:
@@ -48,7 +46,6 @@ def counted() -> Iterator[Cost]:
     with CaptureQueriesContext(connection) as captured:
         yield cost
     sent = [query["sql"].strip() for query in captured.captured_queries]
-    cost.round_trips = len(sent)
     for sql in (part for together in sent for part in together.split(JOINT)):
         if sql.startswith("BEGIN"):
             is_open, wrote = True, False
@@ -74,9 +71,6 @@ class Legs:
     def counts(self) -> dict[str, int]:
         return {name: len(cost.statements) for name, cost in vars(self).items()}
 
-    def round_trips(self) -> dict[str, int]:
-        return {name: cost.round_trips for name, cost in vars(self).items()}
-
     def __str__(self) -> str:
         return "\n".join(f"{name}: {cost}" for name, cost in vars(self).items())
 
@@ -96,6 +90,36 @@ def walk(begin: Callable[[], UUID]) -> Legs:
     return Legs(start, park, answering, finishing)
 
 
+@dataclass
+class Traffic:
+    """What each leg sent to PostgreSQL."""
+
+    messages: dict[str, int] = field(default_factory=dict)
+    write_transactions: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def of(self, leg: str) -> Iterator[None]:
+        with wire.traced() as traffic:
+            yield
+        self.messages[leg] = traffic.messages
+        self.write_transactions[leg] = traffic.write_transactions
+
+
+def on_the_wire(begin: Callable[[], UUID]) -> Traffic:
+    """Walk one run through all its legs, as `walk` does."""
+    traffic = Traffic()
+    with traffic.of("start"):
+        run_id = begin()
+    with traffic.of("park"):
+        assert segment(run_id)
+    request = Park.objects.get(waiter_id=run_id)
+    with traffic.of("answer"):
+        assert answer(request, True).delivered
+    with traffic.of("finish"):
+        assert segment(run_id)
+    return traffic
+
+
 def a_thread() -> UUID:
     run_id = threads.start(racing.AGENT, "send").current_run_id
     assert run_id is not None
@@ -112,7 +136,7 @@ def _agent(transactional_db: None) -> None:
 
 
 FIRST = {"start": 3, "park": 7, "answer": 6, "finish": 10}
-ROUND_TRIPS = {"start": 3, "park": 7, "answer": 8, "finish": 15}
+MESSAGES = {"start": 1, "park": 4, "answer": 5, "finish": 7}
 BUDGET = {"start": 5, "park": 8, "answer": 6, "finish": 10}
 
 
@@ -123,11 +147,10 @@ def test_a_run_costs_exactly_so_many_statements() -> None:
 
 
 @pytest.mark.services
-def test_what_goes_into_several_tables_travels_together() -> None:
-    """Each transaction begins, commits and has its guarded write; the rows it adds are one trip."""
+def test_statements_travel_together() -> None:
+    """BEGIN with the first of a transaction, and COMMIT with what has nothing to tell."""
     racing.needs_postgresql()
-    legs = walk(a_thread)
-    assert legs.round_trips() == ROUND_TRIPS, str(legs)
+    assert on_the_wire(a_thread).messages == MESSAGES
 
 
 def test_a_run_writes_in_as_few_transactions_as_it_has_effects() -> None:
@@ -204,37 +227,11 @@ def test_looking_after_a_thread_that_needs_nothing_reads_four_times_and_writes_n
     assert not any(sql.startswith(WRITES) for sql in cost.statements), str(cost)
 
 
-def given_out(leg: Callable[[], object]) -> int:
-    """Return how many transactions of this leg the server gave a number, as it does to a writer."""
-    numbers: set[int] = set()
-
-    def ask_afterwards(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        result = execute(sql, params, many, context)
-        assert connection.in_atomic_block or not sql.startswith(WRITES), sql
-        with connection.connection.cursor() as cursor:
-            cursor.execute("SELECT pg_current_xact_id_if_assigned()::text::bigint")
-            numbers.update(number for [number] in cursor.fetchall() if number is not None)
-        return result
-
-    with connection.execute_wrapper(ask_afterwards):
-        leg()
-    return len(numbers)
-
-
 @pytest.mark.services
 def test_the_server_counts_as_many_write_transactions() -> None:
     racing.needs_postgresql()
-
-    def to_parked() -> None:
-        segment(a_thread())
-
-    def to_done() -> None:
-        park = Park.objects.pending().latest("id")
-        answer(park, True)
-        segment(park.waiter_id)
-
-    assert given_out(to_parked) == 3
-    assert given_out(to_done) == 4
+    counted = on_the_wire(a_thread).write_transactions
+    assert counted == {"start": 1, "park": 2, "answer": 1, "finish": 3}
 
 
 @step(name="queries.act")
@@ -262,7 +259,7 @@ def a_passage() -> UUID:
 
 
 WORKFLOW = {"start": 1, "park": 9, "answer": 6, "finish": 7}
-WORKFLOW_ROUND_TRIPS = {"start": 3, "park": 15, "answer": 8, "finish": 15}
+WORKFLOW_MESSAGES = {"start": 1, "park": 9, "answer": 6, "finish": 10}
 
 
 def test_a_workflow_costs_a_known_number_of_statements() -> None:
@@ -285,8 +282,7 @@ def test_a_workflow_writes_in_as_few_transactions_as_it_has_effects() -> None:
 @pytest.mark.services
 def test_what_a_workflow_asks_for_travels_with_its_park() -> None:
     racing.needs_postgresql()
-    legs = walk(a_passage)
-    assert legs.round_trips() == WORKFLOW_ROUND_TRIPS, str(legs)
+    assert on_the_wire(a_passage).messages == WORKFLOW_MESSAGES
 
 
 def test_a_workflow_costs_the_same_however_much_else_waits() -> None:

@@ -107,7 +107,7 @@ def test_a_stop_reaches_a_model_call_through_the_heartbeat(settings: Any) -> Non
 
     worker = threading.Thread(target=work)
     worker.start()
-    assert model.asked.wait(10)
+    assert model.asked.wait(30)
     assert threads.stop(thread) is True
     worker.join(10)
     assert not worker.is_alive()
@@ -129,7 +129,7 @@ def test_the_heartbeat_renews_a_lease_and_notices_that_it_is_lost(settings: Any)
 
     worker = threading.Thread(target=work)
     worker.start()
-    assert model.asked.wait(10)
+    assert model.asked.wait(30)
     first = Run.objects.get().lease_until
     pause = threading.Event()
     for _ in range(500):

@@ -1,0 +1,163 @@
+"""A transaction whose statements travel together: a unit of work, sent in few messages.
+
+On PostgreSQL every statement is a round trip, and so are BEGIN and COMMIT: half of what a short
+segment costs. Here BEGIN, and every statement that has nothing to tell, wait until the next
+statement is sent and travel in front of it; COMMIT travels behind the last. What reaches the server
+is the same, in the same order; an error of a statement that waited is raised where it is sent. As
+in the unit of work of Fowler's *Patterns of Enterprise Application Architecture*.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+
+Waiting = tuple[str, type[BaseException] | None]
+"""SQL, and what is raised if it returns no row."""
+BEGIN: Waiting = ("BEGIN", None)
+JOINT = ";\n"
+"""What stands between statements that travel together."""
+Statement = tuple[str, list[Any]]
+"""SQL and what is bound to it."""
+
+
+@contextmanager
+def unit_of_work(*, durable: bool = False) -> Iterator[None]:
+    """Do what `transaction.atomic` does, in fewer messages where one may hold several statements.
+
+    With `durable` it insists on being the outermost. Inside another transaction, and on SQLite, it
+    is `atomic` itself.
+    """
+    connection: Any = connections[DEFAULT_DB_ALIAS]
+    if connection.in_atomic_block or not takes_several(connection):
+        with transaction.atomic(durable=durable):
+            yield
+        return
+    with transaction.atomic(durable=durable):
+        waiting = _Waiting(connection)
+        with connection.execute_wrapper(waiting):
+            yield
+            if not connection.needs_rollback:
+                waiting.commit()
+
+
+def send_together(
+    connection: Any,
+    statements: Sequence[Statement],
+    *,
+    otherwise: type[BaseException] | None = None,
+) -> None:
+    """Send statements that have nothing to tell: in a unit of work they wait for the next one.
+
+    Elsewhere they are sent at once, as one message where the database takes it so. `otherwise` is
+    raised, when they are sent, if one of them returns no row.
+    """
+    waiting = [one for one in connection.execute_wrappers if isinstance(one, _Waiting)]
+    if waiting:
+        waiting[-1].add(_bound(connection, statements), otherwise)
+        return
+    with connection.cursor() as cursor:
+        for _ in _each(cursor, connection, statements):
+            _check(cursor, otherwise)
+
+
+def fetch_each(connection: Any, statements: Sequence[Statement]) -> list[list[Any]]:
+    """Return the rows of each of these statements, asked in one message where that may be."""
+    with connection.cursor() as cursor:
+        return [cursor.fetchall() for _ in _each(cursor, connection, statements)]
+
+
+def _each(cursor: Any, connection: Any, statements: Sequence[Statement]) -> Iterator[None]:
+    """Send these statements and go from one's result to the next one's."""
+    if len(statements) > 1 and takes_several(connection):
+        cursor.execute(JOINT.join(_bound(connection, statements)))
+        yield
+        for _ in statements[1:]:
+            cursor.nextset()
+            yield
+    else:
+        for sql, params in statements:
+            cursor.execute(sql, params)
+            yield
+
+
+def _check(cursor: Any, otherwise: type[BaseException] | None) -> None:
+    if otherwise is not None and cursor.fetchone() is None:
+        raise otherwise
+
+
+def _bound(connection: Any, statements: Sequence[Statement]) -> list[str]:
+    """Return statements with their values written into them, by the driver's own rules.
+
+    Together, since the driver asks itself anew for each statement how to write a value of a type.
+    """
+    from psycopg.adapt import Transformer  # a project on SQLite has no psycopg
+
+    connection.ensure_connection()
+    literal = Transformer(connection.connection).as_literal
+    return [
+        sql % tuple("NULL" if one is None else literal(one).decode() for one in params)
+        for sql, params in statements
+    ]
+
+
+def takes_several(connection: Any) -> bool:
+    """Tell whether one message may hold several statements: with parameters bound by the client."""
+    options = connection.settings_dict["OPTIONS"]
+    return connection.vendor == "postgresql" and not options.get("server_side_binding")
+
+
+class _Waiting:
+    """The statements of one transaction that wait to be sent, as a wrapper of `execute`."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.statements: list[Waiting] = [BEGIN]
+        # Django opened the transaction already, to the driver: that it send BEGIN itself is undone
+        # here. It commits and rolls back by what the server says, so both stay as they are.
+        connection.ensure_connection()
+        connection.connection.autocommit = True
+
+    def add(self, statements: Iterable[str], otherwise: type[BaseException] | None) -> None:
+        """Let these wait; `otherwise` is raised if one of them returns no row."""
+        self.statements += [(sql, otherwise) for sql in statements]
+
+    def __call__(
+        self,
+        execute: Callable[..., Any],
+        sql: str,
+        params: Any,
+        many: bool,
+        context: dict[str, Any],
+    ) -> Any:
+        """Send what waits in front of this statement."""
+        before, self.statements = self.statements, []
+        if not before:
+            return execute(sql, params, many, context)
+        if many:  # the driver sends it once for each set of values
+            self.statements = before
+            with self.connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+            return execute(sql, params, many, context)
+        cursor = context["cursor"]
+        if params is not None and before != [BEGIN]:
+            sql, params = cursor.mogrify(sql, params), None
+        result = execute(JOINT.join([*(sent for sent, _ in before), sql]), params, many, context)
+        self._pass_by(cursor, before)
+        return result
+
+    def commit(self) -> None:
+        """Send what waits, if anything, and COMMIT behind it."""
+        before, self.statements = self.statements, []
+        if before and before != [BEGIN]:
+            with self.connection.cursor() as cursor:
+                cursor.execute(JOINT.join([*(sent for sent, _ in before), "COMMIT"]))
+                if any(otherwise is not None for _, otherwise in before):
+                    self._pass_by(cursor, before)
+
+    def _pass_by(self, cursor: Any, sent: Iterable[Waiting]) -> None:
+        """Go past the results of statements that waited."""
+        for _, otherwise in sent:
+            _check(cursor, otherwise)
+            cursor.nextset()

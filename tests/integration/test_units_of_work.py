@@ -1,0 +1,213 @@
+"""A unit of work is a transaction: all of it or nothing, whatever waits to be sent."""
+
+import pytest
+from django.db import IntegrityError, OperationalError, connection, transaction
+
+from agents.models import Run, Thread
+from hitl import clock
+from hitl.ids import new_id
+from hitl.rows import Change, change_later, compare_and_set_each, insert, new
+from hitl.transactions import unit_of_work
+from tests.integration import racing, wire
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AWKWARD = "100 %, %s and %(name)s; 'quoted' \\ back;\nCOMMIT"
+
+
+class Lost(BaseException):
+    """A write reached no row."""
+
+
+def a_thread(title: str = AWKWARD) -> Thread:
+    return new(Thread, agent="desk", title=title, created_at=clock.now())
+
+
+def titled(thread: Thread, title: str) -> Change[Thread]:
+    return Change(Thread, {"id": thread.id}, set={"title": title}, returning=("id", "title"))
+
+
+def titles() -> list[str]:
+    return list(Thread.objects.order_by("title").values_list("title", flat=True))
+
+
+@pytest.fixture(autouse=True)
+def _left_as_it_was() -> object:
+    """Whatever became of the unit, the connection commits each statement by itself afterwards."""
+    yield
+    assert connection.get_autocommit()
+    assert not connection.in_atomic_block
+    thread = a_thread("afterwards")
+    insert([thread])
+    connection.close()
+    assert "afterwards" in titles()
+
+
+def test_what_was_written_is_seen_within_and_kept() -> None:
+    with unit_of_work():
+        insert([a_thread()])
+        assert titles() == [AWKWARD]
+        Thread.objects.update(title="renamed %")
+        insert([a_thread("second")])
+    assert titles() == ["renamed %", "second"]
+
+
+def test_a_unit_that_fails_leaves_nothing() -> None:
+    for look in (False, True):
+        with pytest.raises(ZeroDivisionError), unit_of_work():
+            insert([a_thread()])
+            assert not look or titles()
+            insert([a_thread()])
+            1 / 0  # noqa: B018
+        assert titles() == []
+
+
+def test_a_statement_that_is_refused_undoes_those_before_it() -> None:
+    """It is sent at the end here: the error comes from there, and nothing is committed."""
+    thread = a_thread()
+    with pytest.raises(IntegrityError), unit_of_work():
+        insert([a_thread("before")])
+        insert([thread])
+        insert([thread])
+    assert titles() == []
+
+
+def test_a_constraint_that_is_looked_at_on_commit_undoes_all_of_it() -> None:
+    now, done = clock.now(), []
+    with pytest.raises(IntegrityError), unit_of_work():
+        transaction.on_commit(lambda: done.append(True))
+        insert([a_thread()])
+        insert([new(Run, thread_id=new_id(), target="desk", created_at=now, queued_at=now)])
+    assert (titles(), done) == ([], [])
+
+
+def test_what_follows_a_commit_follows_it() -> None:
+    seen: list[list[str]] = []
+    with unit_of_work():
+        transaction.on_commit(lambda: seen.append(titles()))
+        insert([a_thread("kept")])
+        assert seen == []
+    assert seen == [["kept"]]
+
+
+def test_a_savepoint_inside_holds_what_waited_within_it() -> None:
+    with unit_of_work():
+        insert([a_thread("outside")])
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            insert([a_thread("inside")])
+            1 / 0  # noqa: B018
+        insert([a_thread("after")])
+    assert titles() == ["after", "outside"]
+
+
+def test_a_refusal_inside_a_savepoint_is_raised_where_it_ends() -> None:
+    thread = a_thread("once")
+    with unit_of_work():
+        insert([thread])
+        with pytest.raises(IntegrityError), transaction.atomic():
+            insert([thread])
+        insert([a_thread("after")])
+    assert titles() == ["after", "once"]
+
+
+def test_a_unit_inside_another_transaction_belongs_to_that() -> None:
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        with unit_of_work():
+            insert([a_thread()])
+        assert titles() == [AWKWARD]
+        1 / 0  # noqa: B018
+    assert titles() == []
+
+
+def test_a_unit_that_is_to_be_durable_insists_on_being_the_outermost() -> None:
+    with pytest.raises(RuntimeError), unit_of_work(), unit_of_work(durable=True):
+        pass
+
+
+def test_a_unit_that_is_set_to_roll_back_does() -> None:
+    with unit_of_work():
+        insert([a_thread()])
+        transaction.set_rollback(True)
+    assert titles() == []
+
+
+def test_guarded_writes_that_travel_together_tell_each_what_became_of_it() -> None:
+    first, second = a_thread("a"), a_thread("b")
+    with unit_of_work():
+        insert([first])
+        found = compare_and_set_each(
+            [titled(first, "A %s"), titled(second, "B"), titled(first, "C")]
+        )
+    assert [row and row.title for row in found] == ["A %s", None, "C"]
+    assert titles() == ["C"]
+
+
+def test_a_write_that_waits_and_reaches_no_row_raises_what_it_was_told_to() -> None:
+    thread = a_thread("a")
+    with unit_of_work():
+        insert([thread])
+        change_later(titled(thread, "b"), otherwise=Lost)
+    assert titles() == ["b"]
+    with pytest.raises(Lost), unit_of_work():
+        change_later(titled(a_thread(), "c"), otherwise=Lost)
+        assert titles() == ["b"]
+    with pytest.raises(Lost), unit_of_work():
+        change_later(titled(a_thread(), "c"), otherwise=Lost)
+    assert titles() == ["b"]
+
+
+def test_many_sets_of_values_go_behind_what_waited() -> None:
+    thread = a_thread("first")
+    with unit_of_work(), connection.cursor() as cursor:
+        insert([thread])
+        cursor.executemany(
+            "UPDATE agents_thread SET title = title || %s WHERE agent = %s",
+            [["-x", "desk"], ["-y", "desk"]],
+        )
+    assert titles() == ["first-x-y"]
+
+
+def test_a_new_row_refuses_a_column_that_it_does_not_have() -> None:
+    with pytest.raises(TypeError, match="titel"):
+        new(Thread, titel="typo")
+
+
+def test_a_new_row_has_the_defaults_of_its_model() -> None:
+    now = clock.now()
+    made, again = (new(Run, target="desk", created_at=now, queued_at=now) for _ in range(2))
+    usual = Run(id=made.id, target="desk", created_at=now, queued_at=now)
+    assert {name: value for name, value in vars(made).items() if name != "_state"} == {
+        name: value for name, value in vars(usual).items() if name != "_state"
+    }
+    assert made.id != again.id
+    assert made.input is not again.input
+    assert made._state.adding
+
+
+@pytest.mark.services
+def test_a_unit_sends_few_messages_and_an_empty_one_none() -> None:
+    racing.needs_postgresql()
+    with wire.traced() as traffic, unit_of_work():
+        pass
+    assert traffic.messages == 0
+    with wire.traced() as traffic, unit_of_work():
+        insert([a_thread("a")])
+        insert([a_thread("b")])
+        assert len(titles()) == 2
+        insert([a_thread("c")])
+    assert (traffic.messages, traffic.write_transactions) == (2, 1)
+
+
+@pytest.mark.services
+def test_a_connection_that_breaks_in_the_middle_leaves_nothing() -> None:
+    racing.needs_postgresql()
+    with pytest.raises(OperationalError), unit_of_work():
+        insert([a_thread()])
+        assert titles()
+        pid = connection.connection.info.backend_pid
+        with connection.copy().cursor() as other:
+            other.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+            other.connection.close()
+        insert([a_thread()])
+    connection.close()
+    assert titles() == []
