@@ -70,7 +70,9 @@ def fetch_each(connection: Any, statements: Sequence[Statement]) -> list[list[An
 
 def _each(cursor: Any, connection: Any, statements: Sequence[Statement]) -> Iterator[None]:
     """Send these statements and go from one's result to the next one's."""
-    if len(statements) > 1 and takes_several(connection):
+    if not statements:
+        return
+    if takes_several(connection):
         cursor.execute(JOINT.join(_bound(connection, statements)))
         yield
         for _ in statements[1:]:
