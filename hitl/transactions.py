@@ -26,11 +26,12 @@ Statement = tuple[str, list[Any]]
 def unit_of_work(*, durable: bool = False) -> Iterator[None]:
     """Do what `transaction.atomic` does, in fewer messages where one may hold several statements.
 
-    With `durable` it insists on being the outermost. Inside another transaction, and on SQLite, it
-    is `atomic` itself.
+    With `durable` it insists on being the outermost. Inside another transaction, where the caller
+    commits by hand, and on SQLite, it is `atomic` itself.
     """
     connection: Any = connections[DEFAULT_DB_ALIAS]
-    if connection.in_atomic_block or not takes_several(connection):
+    by_others = connection.in_atomic_block or not connection.get_autocommit()
+    if by_others or not takes_several(connection):
         with transaction.atomic(durable=durable):
             yield
         return

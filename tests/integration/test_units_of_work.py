@@ -119,6 +119,21 @@ def test_a_unit_inside_another_transaction_belongs_to_that() -> None:
     assert titles() == []
 
 
+@pytest.mark.services
+def test_a_unit_where_the_caller_commits_by_hand_leaves_that_to_the_caller() -> None:
+    racing.needs_postgresql()
+    transaction.set_autocommit(False)
+    try:
+        with unit_of_work():
+            insert([a_thread()])
+        assert titles() == [AWKWARD]
+        transaction.rollback()
+        assert titles() == []
+        transaction.rollback()
+    finally:
+        transaction.set_autocommit(True)
+
+
 def test_a_unit_that_is_to_be_durable_insists_on_being_the_outermost() -> None:
     with pytest.raises(RuntimeError), unit_of_work(), unit_of_work(durable=True):
         pass
