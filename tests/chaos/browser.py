@@ -35,6 +35,7 @@ class Browser:
         self._cookies = CookieJar()
         self._opener = build_opener(HTTPCookieProcessor(self._cookies))
         self._root = os.environ["CHAOS_WEB"]
+        self._is_read = True
 
     def act(self, request_id: str, act: str, fields: dict[str, str]) -> tuple[bool | None, str]:
         """Send one form; returns whether the page says that it counted, and a code
@@ -44,7 +45,11 @@ class Browser:
         """
         try:
             self._log_in()
+            if not self._is_read:  # an answer whose page was lost shows on the next one
+                self._visit(reverse("admin:hitl_park_changelist"))
+            self._is_read = False
             page = self._visit(reverse(f"admin:hitl_park_{act}", args=[request_id]), fields)
+            self._is_read = True
         except HTTPError as error:
             return None, f"status {error.code}"
         except OSError as error:
