@@ -181,6 +181,22 @@ def test_a_database_that_is_away_for_a_moment_loses_neither_output_nor_reply(
     assert events == list(range(1, len(events) + 1))
 
 
+@pytest.mark.promise("A5", "P6")
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_that_finds_its_call_changed_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot happen under a lease; should it, the tool does not run without its claim."""
+
+    def change(_: Any, call: Any) -> None:
+        ToolCall.objects.filter(id=call.id).update(claimed_by=99)
+
+    monkeypatch.setattr("agents.gating.refuse", change)
+    desk = Desk()
+    desk.open([call("look", what="a")], "Done")
+    assert desk.effects == []
+    assert ToolCall.objects.get().phase == "open"
+    assert desk.run.status == "RUNNING", "until its lease lapses"
+
+
 # A worker that dies inside a tool.
 
 
