@@ -87,7 +87,8 @@ def start(code: str) -> dict[str, Any]:
         check=True,
     )
     wall = time.perf_counter() - began
-    return {"wall_s": wall, **json.loads(done.stdout.splitlines()[-1])}
+    report = json.loads(done.stdout.splitlines()[-1])
+    return {"wall_s": wall, "warnings": done.stderr.strip(), **report}
 
 
 def _figures(rounds: list[dict[str, Any]]) -> list[str]:

@@ -1,10 +1,10 @@
 """A transaction whose statements travel together: a unit of work, sent in few messages.
 
-On PostgreSQL every statement is a round trip, and so are BEGIN and COMMIT: half of what a short
-segment costs. Here BEGIN, and every statement that has nothing to tell, wait until the next
-statement is sent and travel in front of it; COMMIT travels behind the last. What reaches the server
-is the same, in the same order; an error of a statement that waited is raised where it is sent. As
-in the unit of work of Fowler's *Patterns of Enterprise Application Architecture*.
+On PostgreSQL every statement is a round trip, and so are BEGIN and COMMIT. Here BEGIN, and every
+statement that has nothing to tell, wait until the next statement is sent and travel in front of it;
+COMMIT travels behind the last. What reaches the server is the same, in the same order; an error of
+a statement that waited is raised where it is sent. As in the unit of work of Fowler's *Patterns of
+Enterprise Application Architecture*.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,11 +27,12 @@ def unit_of_work(*, durable: bool = False) -> Iterator[None]:
     """Do what `transaction.atomic` does, in fewer messages where one may hold several statements.
 
     With `durable` it insists on being the outermost. Inside another transaction, where the caller
-    commits by hand, and on SQLite, it is `atomic` itself.
+    commits by hand or the project has chosen an isolation level, and on SQLite, it is `atomic`.
     """
     connection: Any = connections[DEFAULT_DB_ALIAS]
     by_others = connection.in_atomic_block or not connection.get_autocommit()
-    if by_others or not takes_several(connection):
+    # With an isolation level BEGIN is more than BEGIN, and the driver's to write.
+    if by_others or not takes_several(connection) or connection.connection.isolation_level:
         with transaction.atomic(durable=durable):
             yield
         return
@@ -99,10 +100,11 @@ def _bound(connection: Any, statements: Sequence[Statement]) -> list[str]:
 
     connection.ensure_connection()
     literal = Transformer(connection.connection).as_literal
-    return [
-        sql % tuple("NULL" if one is None else literal(one).decode() for one in params)
-        for sql, params in statements
-    ]
+    with connection.wrap_database_errors:
+        return [
+            sql % tuple("NULL" if one is None else literal(one).decode() for one in params)
+            for sql, params in statements
+        ]
 
 
 def takes_several(connection: Any) -> bool:
@@ -144,10 +146,17 @@ class _Waiting:
                 cursor.execute("SELECT 1")
             return execute(sql, params, many, context)
         cursor = context["cursor"]
-        if params is not None and before != [BEGIN]:
-            sql, params = cursor.mogrify(sql, params), None
-        result = execute(JOINT.join([*(sent for sent, _ in before), sql]), params, many, context)
-        self._pass_by(cursor, before)
+        try:
+            if params is not None and before != [BEGIN]:
+                with self.connection.wrap_database_errors:
+                    sql, params = cursor.mogrify(sql, params), None
+            together = JOINT.join([*(held for held, _ in before), sql])
+            result = execute(together, params, many, context)
+        except Exception:
+            if not self._has_failed():  # it could not be sent, so what waited still does
+                self.statements = before
+            raise
+        _pass_by(cursor, before)
         return result
 
     def commit(self) -> None:
@@ -155,12 +164,20 @@ class _Waiting:
         before, self.statements = self.statements, []
         if before and before != [BEGIN]:
             with self.connection.cursor() as cursor:
-                cursor.execute(JOINT.join([*(sent for sent, _ in before), "COMMIT"]))
+                cursor.execute(JOINT.join([*(held for held, _ in before), "COMMIT"]))
                 if any(otherwise is not None for _, otherwise in before):
-                    self._pass_by(cursor, before)
+                    _pass_by(cursor, before)
 
-    def _pass_by(self, cursor: Any, sent: Iterable[Waiting]) -> None:
-        """Go past the results of statements that waited."""
-        for _, otherwise in sent:
-            _check(cursor, otherwise)
-            cursor.nextset()
+    def _has_failed(self) -> bool:
+        """Tell whether the server has refused something, or is gone."""
+        from psycopg.pq import TransactionStatus
+
+        status = self.connection.connection.info.transaction_status
+        return status not in (TransactionStatus.IDLE, TransactionStatus.INTRANS)
+
+
+def _pass_by(cursor: Any, before: Iterable[Waiting]) -> None:
+    """Go past the results of statements that waited."""
+    for _, otherwise in before:
+        _check(cursor, otherwise)
+        cursor.nextset()

@@ -65,8 +65,8 @@ def clean_text(text: str, *, chars_max: int | None = None) -> str:
 
 def dumps(value: object) -> str:
     """Return canonical JSON in ASCII: keys sorted, no spaces. Raises NotJson unless it is JSON."""
-    if value == {} or value == []:  # most often, and the encoder takes its time over it
-        return "{}" if isinstance(value, dict) else "[]"
+    if type(value) in (dict, list) and not value:  # most often, and the encoder takes its time
+        return "[]" if type(value) is list else "{}"
     try:
         return _CANONICAL.encode(value)
     except (TypeError, ValueError, RecursionError) as error:

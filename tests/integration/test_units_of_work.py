@@ -1,7 +1,10 @@
 """A unit of work is a transaction: all of it or nothing, whatever waits to be sent."""
 
+from collections.abc import Iterator
+
 import pytest
-from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db import DataError, IntegrityError, OperationalError, connection, transaction
+from psycopg import IsolationLevel
 
 from agents.models import Run, Thread
 from hitl import clock
@@ -32,7 +35,7 @@ def titles() -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _left_as_it_was() -> object:
+def _left_as_it_was() -> Iterator[None]:
     """Whatever became of the unit, the connection commits each statement by itself afterwards."""
     yield
     assert connection.get_autocommit()
@@ -211,6 +214,52 @@ def test_a_unit_sends_few_messages_and_an_empty_one_none() -> None:
         assert len(titles()) == 2
         insert([a_thread("c")])
     assert (traffic.messages, traffic.write_transactions) == (2, 1)
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_statement_that_cannot_be_sent_takes_nothing_along(is_first: bool) -> None:
+    """The driver refuses its value; what waited in front of it is kept, in one transaction."""
+    racing.needs_postgresql()
+
+    def work() -> None:
+        if not is_first:
+            insert([a_thread("before")])
+        with connection.cursor() as cursor, pytest.raises(DataError):
+            cursor.execute("SELECT %s", ["\0"])
+        insert([a_thread("after")])
+        assert "after" in titles()
+
+    with pytest.raises(ZeroDivisionError), unit_of_work():
+        work()
+        1 / 0  # noqa: B018
+    assert titles() == []
+    with unit_of_work():
+        work()
+    assert titles() == (["after"] if is_first else ["after", "before"])
+
+
+@pytest.mark.services
+def test_a_unit_has_the_isolation_level_that_the_project_chose() -> None:
+    racing.needs_postgresql()
+    connection.ensure_connection()
+    connection.connection.isolation_level = IsolationLevel.SERIALIZABLE
+    try:
+        with unit_of_work(), connection.cursor() as cursor:
+            insert([a_thread()])
+            cursor.execute("SHOW transaction_isolation")
+            assert cursor.fetchall() == [("serializable",)]
+    finally:
+        connection.close()
+    assert titles() == [AWKWARD]
+
+
+@pytest.mark.services
+def test_a_value_that_the_driver_refuses_is_an_error_of_django() -> None:
+    racing.needs_postgresql()
+    with pytest.raises(DataError), unit_of_work():
+        insert([a_thread("\0")])
+    assert titles() == []
 
 
 @pytest.mark.services
