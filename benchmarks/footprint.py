@@ -109,9 +109,9 @@ def growth(peer: Any, count: int, before: Sizes, rows_before: dict[str, int]) ->
 def stage(peer: Any) -> dict[str, Any]:
     """Return memory, threads and timers of the workers now."""
     pids = peer.pids()
+    held = sum(map(len, (app.control.inspect(timeout=5).scheduled() or {}).values()))
     with app.pool.acquire(block=True) as broker:
         client = broker.default_channel.client
-        held = client.hlen("unacked")
         waiting = sum(client.llen(queue) for queue in ("agents", "deadlines"))
     return {
         "rss_mb": round(measuring.rss(pids) / 1e6, 1),

@@ -1,10 +1,11 @@
-"""The Celery app. Wiring only: settings, found tasks, log fields and the Redis guard.
+"""The Celery app. Wiring only: settings, found tasks, log fields, what a worker's process keeps.
 
 Deployments stop a worker with SIGQUIT, or set REMAP_SIGTERM=SIGQUIT in its environment (the
 Dockerfile does): running segments then have `SHUTDOWN_SECONDS` to reach their next boundary.
 Celery's answer to a plain SIGTERM waits for them without a bound.
 """
 
+import gc
 import os
 import select
 import sys
@@ -15,11 +16,9 @@ import structlog
 from celery import Celery, signals
 from django.db import connections
 
-from project import broker, redis_guard
+from project import broker
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-
-redis_guard.install()
 
 app = Celery("sayso")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -59,6 +58,16 @@ def declare_queues(**_: Any) -> None:
         channel = connection.channel()
         for queue in app.amqp.queues.values():
             queue.bind(channel).declare()
+
+
+@signals.worker_before_create_process.connect
+@signals.worker_ready.connect
+def spare_what_stays(**_: Any) -> None:
+    """Leave what the imports made out of garbage collections, here and in the process forked next.
+
+    As `project/asgi.py` does; and the memory that both share stays shared.
+    """
+    gc.freeze()
 
 
 @signals.task_prerun.connect

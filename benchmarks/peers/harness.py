@@ -7,6 +7,7 @@ below; `main(Peer)` runs the parts a-e and prints one JSON line.
 """
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -447,6 +448,7 @@ def main(cls, worker=None, modes=("",)):
             peer.setup()
             peer.start_workers()
             warm(peer)
+            gc.freeze()  # the client is no web process, which does so too, but stands for one
             if args.quiet:
                 quiet_gate(load, args.quiet_pct, args.quiet)
             load.mark()

@@ -39,21 +39,18 @@ from benchmarks.app.workflows import passage  # noqa: E402
 from hitl.models import Park  # noqa: E402
 from project.celery import app  # noqa: E402
 
-SHOWS = (
-    "SELECT {what} FROM agents_thread t JOIN agents_run r ON r.id = t.current_run_id"
-    " WHERE t.title LIKE %(p)s AND r.status = '{status}'"
-)
+# What tells a run is the first thing in its input; a join for each look would cost what it watches.
+SHOWS = "SELECT count(*) FROM agents_run WHERE input LIKE '{{\"{key}\":\"' || %(p)s AND status = '{status}'"
 # A workflow's run has no title: what tells it is in its input.
 RUN = "(r.input::json ->> 'run')"
 OF_RUN = "FROM hitl_park p JOIN agents_run r ON r.id = p.waiter_id WHERE " + RUN + " LIKE %(p)s"
-RUNS = f"SELECT count(*) FROM agents_run r WHERE {RUN} LIKE %(p)s AND r.status = '{{status}}'"
 
 
 class Sayso(harness.Peer):
     name = "sayso"
     n_workers = 2
-    parked_sql = SHOWS.format(what="count(*)", status="WAITING_FOR_INPUT")
-    done_sql = SHOWS.format(what="count(*)", status="COMPLETED")
+    parked_sql = SHOWS.format(key="message", status="WAITING_FOR_INPUT")
+    done_sql = SHOWS.format(key="message", status="COMPLETED")
     parked_one_sql = "SELECT 1 FROM agents_run WHERE id = %(id)s AND status = 'WAITING_FOR_INPUT'"
     done_one_sql = "SELECT 1 FROM agents_run WHERE id = %(id)s AND status = 'COMPLETED'"
     deadlines_sql = (
@@ -161,8 +158,8 @@ class Sayso(harness.Peer):
 
 
 class SaysoWorkflow(Sayso):
-    parked_sql = RUNS.format(status="WAITING_FOR_INPUT")
-    done_sql = RUNS.format(status="COMPLETED")
+    parked_sql = SHOWS.format(key="run", status="WAITING_FOR_INPUT")
+    done_sql = SHOWS.format(key="run", status="COMPLETED")
     deadlines_sql = f"SELECT {RUN}, extract(epoch FROM p.expires_at)::float8 {OF_RUN}"
     closed_sql = f"SELECT {RUN}, extract(epoch FROM p.settled_at)::float8 {OF_RUN}"
     in_doubt_sql = f"SELECT {RUN} {OF_RUN} AND p.reason = 'in_doubt' AND p.status = 'pending'"
