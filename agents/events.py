@@ -48,22 +48,40 @@ def append(
 
     `along` are rows of other tables that are inserted in the same round trip, before the events.
     """
-    rows.insert(*along, _log(run, entries, at))
+    rows.insert(*along, _log(run, entries, at, _last(run, len(entries))))
+
+
+def append_unseen(
+    run: Run, entries: Sequence[Entry], *, at: datetime, along: Iterable[rows.Group] = ()
+) -> None:
+    """Do what `append` does for a caller who has not read which numbers the row gave out."""
+    behind = _log(run, entries, at, range(len(entries) - 1, -1, -1))
+    rows.insert(*along, rows.CountedBack(behind, "seq", Run, "event_seq", run.id))
 
 
 def append_each(logged: Iterable[tuple[Run, Sequence[Entry]]], *, at: datetime) -> None:
     """Write the events of several runs, as `append` does for one, in one statement."""
-    rows.insert([event for run, entries in logged for event in _log(run, entries, at)])
+    rows.insert(
+        [
+            event
+            for run, entries in logged
+            for event in _log(run, entries, at, _last(run, len(entries)))
+        ]
+    )
 
 
-def _log(run: Run, entries: Sequence[Entry], at: datetime) -> list[Event]:
+def _log(run: Run, entries: Sequence[Entry], at: datetime, numbers: Iterable[int]) -> list[Event]:
     if run.thread_id is None:  # a workflow's timeline is its journal
         return []
-    first = run.event_seq - len(entries) + 1
     return [
         rows.new(Event, thread_id=run.thread_id, seq=seq, type=kind, data=data, at=at)
-        for seq, (kind, data) in enumerate(entries, start=first)
+        for seq, (kind, data) in zip(numbers, entries, strict=True)
     ]
+
+
+def _last(run: Run, count: int) -> range:
+    """Return the last `count` numbers that the row, as the caller has it, has given out."""
+    return range(run.event_seq - count + 1, run.event_seq + 1)
 
 
 def after(thread_id: UUID, seq: int, *, limit: int = 1000) -> list[dict[str, Any]]:

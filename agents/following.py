@@ -49,8 +49,15 @@ def keep(
                 drafts, has_jobs = releases.draft_parks(work, asked), bool(asked.jobs)
                 entries = [*entries, *map(releases.input_required, drafts)]
         rows = [*openings.rows_of(drafts), *along]
-        runs.write(
-            work.lease, entries, heed_stop=True, status=status, add=add, along=rows, **changes
+        runs.write_later(
+            work.run,
+            work.lease,
+            entries,
+            heed_stop=True,
+            status=status,
+            add=add,
+            along=rows,
+            **changes,
         )
         if drafts:
             openings.opened(drafts, may_be_answered=has_jobs)

@@ -36,7 +36,8 @@ def park(work: Work, asked: Park) -> None:
     drafts = draft_parks(work, asked)
     entries = [input_required(draft) for draft in drafts]
     with unit_of_work(durable=True):
-        runs.write(
+        runs.write_later(
+            work.run,
             work.lease,
             entries,
             heed_stop=True,
@@ -76,7 +77,7 @@ def input_required(park: models.Park) -> Entry:
 def release(work: Segment, status: RunStatus) -> None:
     """Let go of the run in this status; QUEUED hands it back for another segment."""
     with unit_of_work(durable=True):
-        runs.write(work.lease, [], heed_stop=True, status=status)
+        runs.write_later(work.run, work.lease, [], heed_stop=True, status=status)
         work.released = True
         if status == RunStatus.QUEUED:
             runs.hurry(work.run.id)

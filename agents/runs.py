@@ -11,7 +11,8 @@ import itertools
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -30,6 +31,7 @@ from hitl.rows import (
     Also,
     Change,
     Group,
+    change_later,
     compare_and_set,
     compare_and_set_each,
     insert,
@@ -309,21 +311,67 @@ def write(
     heed_stop: bool,
     status: RunStatus | None = None,
     is_progress: bool = True,
+    add: Mapping[str, int] = MappingProxyType({}),
+    **changes: Any,
+) -> Run:
+    """Write under a lease: renew it, log the events, apply the changes; the row stays locked.
+
+    `add` is what is added to counters. A write is progress and clears the count of attempts, unless
+    `is_progress` is false. Raises `LeaseLost` when another worker took over, and `StopLanded` when
+    a stop was asked for and this write heeds it.
+    """
+    now = clock.now()
+    own = _change(lease, len(entries), now, heed_stop, status, is_progress, {}, add, changes)
+    [run] = compare_and_set_each([own])
+    if run is None:
+        raise _why_not(lease, heed_stop) or LeaseLost()
+    events.append(run, entries, at=now)
+    _tell_of(run, status)
+    return run
+
+
+def write_later(
+    run: Run,
+    lease: Lease,
+    entries: Entries,
+    *,
+    heed_stop: bool,
+    status: RunStatus | None = None,
+    is_progress: bool = True,
     expected: Mapping[str, Any] = MappingProxyType({}),
     add: Mapping[str, int] = MappingProxyType({}),
     along: Iterable[Group] = (),
     changing: Sequence[Change[Any]] = (),
     **changes: Any,
-) -> Run:
-    """Write under a lease: renew it, log the events, apply the changes; the row stays locked.
+) -> None:
+    """Do what `write` does, in one message with what comes until the unit of work asks for more.
 
-    `add` is what is added to counters, `along` are new rows of other tables, which are inserted
-    together with the events, and `changing` what else changes. A write is progress and clears the
-    count of attempts, unless `is_progress` is false. Raises `LeaseLost` when another worker took
-    over, `StopLanded` when a stop was asked for and this write heeds it, and `Overtaken` when the
-    row does not hold what is `expected` any more.
+    `along` are new rows of other tables, which are inserted together with the events, and
+    `changing` what else changes. Raises what `write` does, and `Overtaken` when the row does not
+    hold what is `expected` any more, when the message is sent: at the end of the unit of work, if
+    not before. Nothing is kept then.
     """
     now = clock.now()
+    own = _change(lease, len(entries), now, heed_stop, status, is_progress, expected, add, changes)
+    change_later(own, otherwise=partial(_why_not, lease, heed_stop, expected))
+    for other in changing:
+        change_later(other, otherwise=LeaseLost)
+    events.append_unseen(run, entries, at=now, along=along)
+    _tell_of(run, status)
+
+
+def _change(
+    lease: Lease,
+    count: int,
+    now: datetime,
+    heed_stop: bool,
+    status: RunStatus | None,
+    is_progress: bool,
+    expected: Mapping[str, Any],
+    add: Mapping[str, int],
+    changes: dict[str, Any],
+) -> Change[Run]:
+    """Return the write of a run's row under its lease, which gives out `count` event numbers."""
     changes["lease_until"] = now + conf.duration("LEASE")
     if is_progress:
         changes["attempts"] = 0
@@ -333,33 +381,43 @@ def write(
             changes["finished_at"] = now
         if status == RunStatus.QUEUED:
             changes["queued_at"] = now
-    mine = {"id": lease.run_id, "lease_token": lease.token, "status": RunStatus.RUNNING}
-    own = Change(
+    return Change(
         Run,
-        {**mine, **expected, **({"stop_requested": False} if heed_stop else {})},
+        {**_held(lease), **expected, **({"stop_requested": False} if heed_stop else {})},
         set=changes,
-        add={"event_seq": len(entries), **add},
+        add={"event_seq": count, **add},
         returning=BRIEF,
     )
-    run, *changed = compare_and_set_each([own, *changing])
-    if run is None:
-        raise _why_not(mine, heed_stop)
-    if None in changed:
-        raise LeaseLost
-    events.append(run, entries, at=now, along=along)
-    if status is not None:
-        logger.info("run %s: %s", lease.run_id, status)
-    if status in FINAL:
-        _announce_end(run)
-    return run
 
 
-def _why_not(mine: Mapping[str, Any], heed_stop: bool) -> BaseException:
-    """Return why a write under a lease matched nothing."""
-    held = Run.objects.filter(**mine).values_list("stop_requested", flat=True).first()
+def _held(lease: Lease) -> dict[str, Any]:
+    """Return what a run's row says while this lease is held."""
+    return {"id": lease.run_id, "lease_token": lease.token, "status": RunStatus.RUNNING}
+
+
+def _why_not(
+    lease: Lease, heed_stop: bool, expected: Mapping[str, Any] = MappingProxyType({})
+) -> BaseException | None:
+    """Return why a write under a lease matched nothing; None when it would match now."""
+    held = Run.objects.filter(**_held(lease)).values("stop_requested", *expected).first()
     if held is None:
         return LeaseLost()
-    return StopLanded() if heed_stop and held else Overtaken()
+    if heed_stop and held["stop_requested"]:
+        return StopLanded()
+    return Overtaken() if any(held[name] != value for name, value in expected.items()) else None
+
+
+def _tell_of(run: Run, status: RunStatus | None) -> None:
+    """Log the status that a run is given, and announce its end."""
+    if status is not None:
+        logger.info("run %s: %s", run.id, status)
+    if status in FINAL:
+        _announce_end(run)
+
+
+def seen(run_id: UUID) -> Run:
+    """Return the run's row as it is now, not locked."""
+    return Run.objects.get(id=run_id)
 
 
 def hurry_children(run_id: UUID) -> None:
@@ -380,7 +438,7 @@ def renew(lease: Lease) -> None:
     """Renew a lease from the heartbeat, and note on it that it is lost or that a stop landed."""
     held = compare_and_set(
         Run,
-        {"id": lease.run_id, "lease_token": lease.token, "status": RunStatus.RUNNING},
+        _held(lease),
         set={"lease_until": clock.now() + conf.duration("LEASE")},
         returning=("stop_requested",),
     )

@@ -17,7 +17,7 @@ from agents.snapshot import Work
 from agents.states import Phase
 from agents.tree import CallState
 from hitl import clock, faults, values
-from hitl.rows import Also, Change, change_later, compare_and_set_each
+from hitl.rows import Also, Change, change_later
 from hitl.transactions import unit_of_work
 
 
@@ -39,7 +39,7 @@ def claim(work: Work, action: Action, *, fenced: bool) -> Action:
     if refusals:
         return Keep(refusals)
     if not fenced:
-        runs.write(work.lease, [], heed_stop=True, is_progress=False)
+        runs.write_later(work.run, work.lease, [], heed_stop=True, is_progress=False)
     for call in calls:
         _claim(call, work.lease.token)
     faults.point("tool:claiming")
@@ -71,14 +71,13 @@ def _keep(work: Work, endings: Sequence[Ending]) -> None:
     with unit_of_work(durable=True):
         entries = [result_event(ending.call) for ending in endings]
         done = [_done(ending) for ending in endings]
-        runs.write(work.lease, entries, heed_stop=False, changing=done)
+        runs.write_later(work.run, work.lease, entries, heed_stop=False, changing=done)
         faults.point("result:keeping")
 
 
 def finish(ending: Ending) -> None:
     """Write one call's result, in the caller's transaction, which holds the run's row."""
-    if compare_and_set_each([_done(ending)]) == [None]:
-        raise LeaseLost
+    change_later(_done(ending), otherwise=LeaseLost)
 
 
 def _done(ending: Ending) -> Change[ToolCall]:

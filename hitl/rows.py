@@ -21,7 +21,7 @@ from django.db.models.base import ModelState
 from django.db.models.sql import UpdateQuery
 
 from hitl.reads import Preparer, fields_of, from_row, prepared, preparers, whole
-from hitl.transactions import fetch_each, send_together
+from hitl.transactions import Otherwise, fetch_each, send_together
 
 M = TypeVar("M", bound=Model)
 Group = Sequence[Model]
@@ -30,6 +30,19 @@ Built = tuple[str, tuple[Preparer | None, ...]]
 """SQL with a placeholder for each value, and what makes these values fit for the driver."""
 Converter = tuple[int, Any, Any]
 """A place in a row, its column, and the function that turns the raw value into the field's."""
+
+
+class CountedBack(list[M]):
+    """New rows whose `column` holds how far each is behind `counter` of the row `of` by this id.
+
+    Whoever inserts them need not know what the counter is at by then: the database counts.
+    """
+
+    def __init__(
+        self, rows: Iterable[M], column: str, of: type[Model], counter: str, counter_id: UUID
+    ) -> None:
+        super().__init__(rows)
+        self.column, self.of, self.counter, self.counter_id = column, of, counter, counter_id
 
 
 def update_returning(queryset: QuerySet[M], **changes: Any) -> list[M]:
@@ -124,10 +137,11 @@ def compare_and_set_each(changes: Sequence[Change[Any]]) -> list[Any]:
     ]
 
 
-def change_later(change: Change[Any], otherwise: type[BaseException]) -> None:
-    """Make a change with what is sent next; raises `otherwise` then, if it matches nothing.
+def change_later(change: Change[Any], otherwise: Otherwise) -> None:
+    """Make a change together with what is sent next, in a unit of work.
 
-    For the last statement of a unit of work, with which COMMIT travels: the rest is kept then.
+    If it matches nothing, nothing behind it is done, the transaction is rolled back, and what
+    `otherwise` returns then is raised.
     """
     send_together(connections[DEFAULT_DB_ALIAS], [change.statement], otherwise=otherwise)
 
@@ -180,25 +194,43 @@ def insert(*groups: Group) -> None:
 
 def _insert(model: type[Model], rows: Group, connection: Any) -> tuple[str, list[Any]]:
     """Return `INSERT …` for rows of one table, with its parameters."""
-    shape = (model, len(rows), connection.vendor)
+    counted = rows if isinstance(rows, CountedBack) else None
+    names = _inserted(model)
+    place = None if counted is None else names.index(counted.column)
+    shape = (model, len(rows), place, connection.vendor)
     built = _statements.get(shape)
     if built is None:
-        built = _statements[shape] = _build_insert(model, len(rows), connection)
+        built = _statements[shape] = _build_insert(model, len(rows), counted, connection)
     sql, prepare = built
-    names, params = _inserted(model), []
+    params = []
     for row in rows:
         values = vars(row)
-        params += prepared(prepare, [values[name] for name in names], connection)
+        given = [values[name] for name in names]
+        if counted is not None and place is not None:
+            given.insert(place, counted.counter_id)
+        params += prepared(prepare, given, connection)
         row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
     return sql, params
 
 
-def _build_insert(model: type[Model], count: int, connection: Any) -> Built:
-    quote, fields = connection.ops.quote_name, fields_of(model, *_inserted(model))
+def _build_insert(
+    model: type[Model], count: int, counted: CountedBack[Any] | None, connection: Any
+) -> Built:
+    quote, fields, given = connection.ops.quote_name, fields_of(model, *_inserted(model)), []
+    places = []
+    for field in fields:
+        if counted is not None and field.attname == counted.column:
+            key, table = counted.of._meta.pk, quote(counted.of._meta.db_table)
+            of = f"SELECT {quote(counted.counter)} FROM {table} WHERE {quote(key.column)} = %s"  # noqa: S608
+            places.append(f"({of}) - %s")
+            given += [key, field]
+        else:
+            places.append("%s")
+            given.append(field)
     columns = ", ".join(quote(str(field.column)) for field in fields)
-    places = ", ".join([f"({', '.join(['%s'] * len(fields))})"] * count)
-    sql = f"INSERT INTO {quote(model._meta.db_table)} ({columns}) VALUES {places}"  # noqa: S608
-    return sql, preparers(fields, connection)
+    rows = ", ".join([f"({', '.join(places)})"] * count)
+    sql = f"INSERT INTO {quote(model._meta.db_table)} ({columns}) VALUES {rows}"  # noqa: S608
+    return sql, preparers(given, connection)
 
 
 @cache

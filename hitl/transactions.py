@@ -3,19 +3,24 @@
 On PostgreSQL every statement is a round trip, and so are BEGIN and COMMIT. Here BEGIN, and every
 statement that has nothing to tell, wait until the next statement is sent and travel in front of it;
 COMMIT travels behind the last. What reaches the server is the same, in the same order; an error of
-a statement that waited is raised where it is sent. As in the unit of work of Fowler's *Patterns of
-Enterprise Application Architecture*.
+a statement that waited is raised where it is sent. A guarded write may wait as well: the server
+itself stops at one that reaches no row. As in the unit of work of Fowler's *Patterns of Enterprise
+Application Architecture*.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, DataError, connections, transaction
 
-Waiting = tuple[str, type[BaseException] | None]
-"""SQL, and what is raised if it returns no row."""
+Otherwise = Callable[[], BaseException | None]
+"""What tells why a statement reached no row; None where it sees no reason."""
+Waiting = tuple[str, Otherwise | None]
+"""SQL, and what tells why it reached no row, where it must reach one."""
 BEGIN: Waiting = ("BEGIN", None)
+INSISTING = "WITH changed AS ({}) SELECT 1 / count(*) FROM changed"
+"""A statement that must reach a row: without one it fails, and with it all that is sent behind."""
 JOINT = ";\n"
 """What stands between statements that travel together."""
 Statement = tuple[str, list[Any]]
@@ -36,24 +41,28 @@ def unit_of_work(*, durable: bool = False) -> Iterator[None]:
         with transaction.atomic(durable=durable):
             yield
         return
-    with transaction.atomic(durable=durable):
-        waiting = _Waiting(connection)
-        with connection.execute_wrapper(waiting):
-            yield
-            if not connection.needs_rollback:
-                waiting.commit()
+    try:
+        with transaction.atomic(durable=durable):
+            waiting = _Waiting(connection)
+            with connection.execute_wrapper(waiting):
+                yield
+                if not connection.needs_rollback:
+                    waiting.commit()
+    except _Refused as refused:
+        raise _reason(refused.asked) from None
 
 
 def send_together(
     connection: Any,
     statements: Sequence[Statement],
     *,
-    otherwise: type[BaseException] | None = None,
+    otherwise: Otherwise | None = None,
 ) -> None:
     """Send statements that have nothing to tell: in a unit of work they wait for the next one.
 
-    Elsewhere they are sent at once, as one message where the database takes it so. `otherwise` is
-    raised, when they are sent, if one of them returns no row.
+    Elsewhere they are sent at once, as one message where the database takes it so. With `otherwise`
+    each must return a row. If one does not, nothing behind it is done, and when that is known what
+    `otherwise` returns is raised: in a unit of work at the end, when it is rolled back.
     """
     waiting = [one for one in connection.execute_wrappers if isinstance(one, _Waiting)]
     if waiting:
@@ -86,9 +95,24 @@ def _each(cursor: Any, connection: Any, statements: Sequence[Statement]) -> Iter
             yield
 
 
-def _check(cursor: Any, otherwise: type[BaseException] | None) -> None:
+def _check(cursor: Any, otherwise: Otherwise | None) -> None:
     if otherwise is not None and cursor.fetchone() is None:
-        raise otherwise
+        raise _reason([otherwise])
+
+
+def _reason(asked: Iterable[Otherwise]) -> BaseException:
+    """Return why one of these statements reached no row: the first reason that there is."""
+    reasons = (otherwise() for otherwise in asked)
+    found = next((reason for reason in reasons if reason is not None), None)
+    return found or AssertionError("A statement reached no row, and nothing tells why.")
+
+
+class _Refused(BaseException):
+    """One of the statements that must reach a row did not; nothing of the transaction is kept."""
+
+    def __init__(self, asked: Sequence[Otherwise]) -> None:
+        super().__init__()
+        self.asked = asked
 
 
 def _bound(connection: Any, statements: Sequence[Statement]) -> list[str]:
@@ -124,9 +148,10 @@ class _Waiting:
         connection.ensure_connection()
         connection.connection.autocommit = True
 
-    def add(self, statements: Iterable[str], otherwise: type[BaseException] | None) -> None:
-        """Let these wait; `otherwise` is raised if one of them returns no row."""
-        self.statements += [(sql, otherwise) for sql in statements]
+    def add(self, statements: Iterable[str], otherwise: Otherwise | None) -> None:
+        """Let these wait; with `otherwise` each must reach a row."""
+        form = "{}" if otherwise is None else INSISTING
+        self.statements += [(form.format(sql), otherwise) for sql in statements]
 
     def __call__(
         self,
@@ -152,11 +177,13 @@ class _Waiting:
                     sql, params = cursor.mogrify(sql, params), None
             together = JOINT.join([*(held for held, _ in before), sql])
             result = execute(together, params, many, context)
-        except Exception:
+        except Exception as error:
             if not self._has_failed():  # it could not be sent, so what waited still does
                 self.statements = before
+            _blame(before, error)
             raise
-        _pass_by(cursor, before)
+        for _ in before:
+            cursor.nextset()
         return result
 
     def commit(self) -> None:
@@ -164,9 +191,11 @@ class _Waiting:
         before, self.statements = self.statements, []
         if before and before != [BEGIN]:
             with self.connection.cursor() as cursor:
-                cursor.execute(JOINT.join([*(held for held, _ in before), "COMMIT"]))
-                if any(otherwise is not None for _, otherwise in before):
-                    _pass_by(cursor, before)
+                try:
+                    cursor.execute(JOINT.join([*(held for held, _ in before), "COMMIT"]))
+                except DataError as error:
+                    _blame(before, error)
+                    raise
 
     def _has_failed(self) -> bool:
         """Tell whether the server has refused something, or is gone."""
@@ -176,8 +205,10 @@ class _Waiting:
         return status not in (TransactionStatus.IDLE, TransactionStatus.INTRANS)
 
 
-def _pass_by(cursor: Any, before: Iterable[Waiting]) -> None:
-    """Go past the results of statements that waited."""
-    for _, otherwise in before:
-        _check(cursor, otherwise)
-        cursor.nextset()
+def _blame(sent: Iterable[Waiting], error: Exception) -> None:
+    """Raise `_Refused` if this is the error of a statement that insists on a row."""
+    from psycopg.errors import DivisionByZero
+
+    asked = [otherwise for _, otherwise in sent if otherwise is not None]
+    if asked and isinstance(error.__cause__, DivisionByZero):
+        raise _Refused(asked) from error

@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.models import F, Q
 
 from agents import conf
+from agents.lease import LeaseLost
 from agents.models import JournalEntry
 from agents.states import EntryState
 from agents.workflows.awaiting import AGENT
@@ -152,7 +153,19 @@ def complete(entry_id: UUID, order: int, *, result: Any = None, error: Any = Non
 
     The caller holds the run's row and counts the number up in the same transaction.
     """
-    changed = rows.compare_and_set(
+    [changed] = rows.compare_and_set_each([_completion(entry_id, order, result, error)])
+    faults.point("entry:completed")
+    return changed is not None
+
+
+def complete_later(entry_id: UUID, order: int, *, result: Any, error: Any) -> None:
+    """Do what `complete` does with what is sent next; raises `LeaseLost` if nothing is open."""
+    rows.change_later(_completion(entry_id, order, result, error), otherwise=LeaseLost)
+    faults.point("entry:completed")
+
+
+def _completion(entry_id: UUID, order: int, result: Any, error: Any) -> rows.Change[JournalEntry]:
+    return rows.Change(
         JournalEntry,
         {"id": entry_id},
         set={
@@ -166,8 +179,6 @@ def complete(entry_id: UUID, order: int, *, result: Any = None, error: Any = Non
         also=IS_OPEN,
         returning=("id",),
     )
-    faults.point("entry:completed")
-    return changed is not None
 
 
 def follow(entry_id: UUID) -> JournalEntry | None:

@@ -9,6 +9,7 @@ came meanwhile is missed.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from time import monotonic
 from typing import Any
 
@@ -164,14 +165,15 @@ def _let_go(work: Work, asked: list[Asked]) -> list[Delivery] | None:
     """Write these down and let go of the run, unless something came since: then returns that."""
     try:
         with unit_of_work(durable=True):
-            row = runs.write(
+            runs.write_later(
+                work.run,
                 work.lease,
                 [],
                 heed_stop=True,
                 status=_status(work, asked),
                 expected={"deliveries": work.seen},
             )
-            over = issuing.store(run_of(work, row), asked)
+            over = issuing.store(work.run, asked)
             assert not over, "nothing here needs word"
             _tidy_hooks(work)
             _send(asked)
@@ -252,11 +254,10 @@ def _run_inline(work: Work, asked: list[Asked], entry: Entry) -> list[Delivery]:
         own.state, own.claim, own.attempts = EntryState.CLAIMED, work.lease.token, 1
         entry = _entry(own)
     with unit_of_work(durable=True):
-        row = runs.write(work.lease, [], heed_stop=True, is_progress=bool(asked))
-        run = run_of(work, row)
-        issuing.store(run, asked)
+        runs.write_later(work.run, work.lease, [], heed_stop=True, is_progress=bool(asked))
+        issuing.store(work.run, asked)
         _tidy_hooks(work)
-        runs_now = own is not None or _claim(work, run, entry)
+        runs_now = own is not None or _claim(work, entry)
         _send(asked)
         faults.point("step:claiming")
     work.journal.add(_entry(one.row) for one in asked)
@@ -267,10 +268,10 @@ def _run_inline(work: Work, asked: list[Asked], entry: Entry) -> list[Delivery]:
     return insist(lambda: _keep(work, entry, ended))
 
 
-def _claim(work: Work, run: Run, entry: Entry) -> bool:
+def _claim(work: Work, entry: Entry) -> bool:
     """Claim a step for this segment; False when a worker died in it and it does not run again."""
     if entry.state == EntryState.CLAIMED and not attempts.settle_doubt(
-        run,
+        run_of(work, runs.seen(work.run.id)),
         entry.id,
         entry.position,
         entry.name,
@@ -303,32 +304,51 @@ def _attempt(work: Work, asked: list[Asked], entry: Entry) -> Attempt:
 
 def _keep(work: Work, entry: Entry, ended: Ended) -> list[Delivery]:
     """Keep what came of a step, in a transaction of its own. A stop does not prevent it."""
-    is_over = ended.again_in is None
-    with unit_of_work(durable=True):
-        row = runs.write(work.lease, [], heed_stop=False, add={"deliveries": 1} if is_over else {})
-        if is_over:
-            kept = journal.complete(
-                entry.id, row.deliveries, result=ended.result, error=ended.error
-            )
-            assert kept, "the lease makes this segment the only one to keep it"
+    if ended.again_in is not None:
+        _keep_failure(work, entry, ended.again_in)
+        return _caught_up(work)
+    order = work.seen + 1
+    while True:
+        try:
+            _keep_result(work, entry, ended, order)
+        except Overtaken:  # something was completed meanwhile, and has this number
+            order = runs.seen(work.run.id).deliveries + 1
         else:
-            assert ended.again_in is not None
-            attempts.back_off(
-                work.run, entry.id, entry.position, entry.failures + 1, ended.again_in,
-                is_apart=False,
-            )  # fmt: skip
+            return _come(work, entry, ended, order)
+
+
+def _keep_failure(work: Work, entry: Entry, again_in: timedelta) -> None:
+    with unit_of_work(durable=True):
+        runs.write(work.lease, [], heed_stop=False)
+        attempts.back_off(
+            work.run, entry.id, entry.position, entry.failures + 1, again_in, is_apart=False
+        )
         faults.point("step:keeping")
     faults.point("step:kept")
-    return _come(work, entry, ended, row) if is_over else _caught_up(work)
 
 
-def _come(work: Work, entry: Entry, ended: Ended, row: Run) -> list[Delivery]:
+def _keep_result(work: Work, entry: Entry, ended: Ended, order: int) -> None:
+    with unit_of_work(durable=True):
+        runs.write_later(
+            work.run,
+            work.lease,
+            [],
+            heed_stop=False,
+            expected={"deliveries": order - 1},
+            add={"deliveries": 1},
+        )
+        journal.complete_later(entry.id, order, result=ended.result, error=ended.error)
+        faults.point("step:keeping")
+    faults.point("step:kept")
+
+
+def _come(work: Work, entry: Entry, ended: Ended, order: int) -> list[Delivery]:
     """Return what a step that ended has brought, and whatever came before it."""
-    if row.deliveries > work.seen + 1:
+    if order > work.seen + 1:
         return _caught_up(work)
-    entry.state, entry.delivered = EntryState.DONE, row.deliveries
+    entry.state, entry.delivered = EntryState.DONE, order
     entry.result, entry.error = ended.result, ended.error
-    work.seen = row.deliveries
+    work.seen = order
     return work.journal.complete([entry])
 
 
@@ -346,7 +366,8 @@ def _complete(work: Work, value: Any) -> None:
         with unit_of_work(durable=True):
             if work.journal.open:
                 _close_losers(work)
-            runs.write(
+            runs.write_later(
+                work.run,
                 work.lease,
                 [],
                 heed_stop=True,

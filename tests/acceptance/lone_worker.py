@@ -1,4 +1,4 @@
-"""A Celery app with the project's Redis options and nothing else; BROKER_URL says where Redis is."""
+"""A Celery app with the Redis options of the project alone; BROKER_URL says where Redis is."""
 
 import os
 from pathlib import Path

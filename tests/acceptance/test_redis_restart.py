@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -128,9 +129,10 @@ def test_a_message_that_is_done_while_redis_is_away_is_in_hand_no_more(
         queue = to.SimpleQueue("work")
         queue.put({})
         message = queue.get(timeout=SECONDS_MAX)
-        queue.channel.basic_qos(0, 1, apply_global=False)
-        assert not queue.channel.qos.can_consume()
+        channel: Any = queue.channel
+        channel.basic_qos(0, 1, apply_global=False)
+        assert not channel.qos.can_consume()
         server.kill()
         server.wait()
         message.ack()
-        assert queue.channel.qos.can_consume()
+        assert channel.qos.can_consume()
