@@ -119,6 +119,8 @@ class Crew:
         """Be the handler of the fault points: stop the hand that has a hold there."""
         hand = threading.current_thread()
         if isinstance(hand, Hand) and point in hand.holds:
+            if connection.in_atomic_block:  # whatever it wrote is to be with the server, and locked
+                connection.cursor().execute("SELECT 1")
             hand.holds[point].stop_here()
 
 
