@@ -24,7 +24,25 @@ class Approval:
     decided_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _OnceAskedFor:
+    """A field that may be given as a function, which is called when the field is first read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return ""  # the field's default
+        value = vars(instance)[self.name]
+        if callable(value):
+            value = vars(instance)[self.name] = value()
+        return value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)[self.name] = value
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """The call that a tool serves. A tool asks for it with a parameter annotated `ToolContext`.
 
@@ -45,7 +63,7 @@ class ToolContext:
     user: Any = None
     approval: Approval | None = None
     resumed: bool = False
-    resume_url: str = ""
+    resume_url: str = _OnceAskedFor()  # type: ignore[assignment]
     emitter: Callable[[str, JSON], None] | None = field(default=None, repr=False, compare=False)
 
     def emit(self, type: str, data: JSON = None) -> None:  # noqa: A002

@@ -149,7 +149,7 @@ def _context(work: Work, call: CallState, approval: Settlement | None) -> ToolCo
         call,
         approval=_approval(call, approval) if _is_yes(approval) else None,
         resumed=call.asked is not None,
-        resume_url=resuming.url(RUN, work.run.id, str(call.id)),
+        resume_url=lambda: resuming.url(RUN, work.run.id, str(call.id)),
         emitter=lambda kind, data: _emit(work, kind, data),
     )
 

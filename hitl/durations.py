@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from functools import lru_cache
 
 from hitl.errors import BadDuration
 
@@ -51,9 +52,14 @@ def _read(value: object) -> timedelta | None:
         return None
     if isinstance(value, int | float):
         return timedelta(milliseconds=value)
-    if isinstance(value, str) and (match := _WRITTEN.fullmatch(value)):
-        return int(match[1]) * _UNITS[match[2]]
-    return None
+    return _read_text(value) if isinstance(value, str) else None
+
+
+@lru_cache
+def _read_text(text: str) -> timedelta | None:
+    """Read what is written; kept, since the same few settings are read all the time."""
+    match = _WRITTEN.fullmatch(text)
+    return int(match[1]) * _UNITS[match[2]] if match else None
 
 
 def _shown(value: object) -> str:

@@ -11,6 +11,7 @@ Application Architecture*.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from django.db import DEFAULT_DB_ALIAS, DataError, connections, transaction
 
@@ -116,19 +117,24 @@ class _Refused(BaseException):
 
 
 def _bound(connection: Any, statements: Sequence[Statement]) -> list[str]:
-    """Return statements with their values written into them, by the driver's own rules.
-
-    Together, since the driver asks itself anew for each statement how to write a value of a type.
-    """
+    """Return statements with their values written into them, by the driver's own rules."""
     from psycopg.adapt import Transformer  # a project on SQLite has no psycopg
 
     connection.ensure_connection()
-    literal = Transformer(connection.connection).as_literal
+    raw = connection.connection
+    # One for each connection: a new one asks itself anew how a value of each type is written.
+    transformer = _transformers.get(raw)
+    if transformer is None:
+        transformer = _transformers[raw] = Transformer(raw)
+    literal = transformer.as_literal
     with connection.wrap_database_errors:
         return [
             sql % tuple("NULL" if one is None else literal(one).decode() for one in params)
             for sql, params in statements
         ]
+
+
+_transformers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 def takes_several(connection: Any) -> bool:
