@@ -163,10 +163,8 @@ def lock_row(model: type[M], row_id: UUID, names: tuple[str, ...] = ()) -> M | N
         sql = f"SELECT {columns} FROM {quote(model._meta.db_table)} WHERE id = %s{locking}"  # noqa: S608
         built = _statements[shape] = sql, preparers([model._meta.pk], connection)
     sql, prepare = built
-    with connection.cursor() as cursor:
-        cursor.execute(sql, prepared(prepare, [row_id], connection))
-        found = cursor.fetchone()
-    return None if found is None else from_row(model, DEFAULT_DB_ALIAS, held, found, connection)
+    [found] = fetch_each(connection, [(sql, prepared(prepare, [row_id], connection))])
+    return from_row(model, DEFAULT_DB_ALIAS, held, found[0], connection) if found else None
 
 
 def locked_free(queryset: QuerySet[M]) -> list[M]:

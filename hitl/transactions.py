@@ -8,10 +8,12 @@ itself stops at one that reaches no row. As in the unit of work of Fowler's *Pat
 Application Architecture*.
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from django.db import DEFAULT_DB_ALIAS, DataError, connections, transaction
 
@@ -26,6 +28,9 @@ JOINT = ";\n"
 """What stands between statements that travel together."""
 Statement = tuple[str, list[Any]]
 """SQL and what is bound to it."""
+NAME_CHARS_MAX = 50
+PREPARED_MAX = 200
+"""How many statements a connection keeps prepared, and how many values such a one may have."""
 
 
 @contextmanager
@@ -50,7 +55,7 @@ def unit_of_work(*, durable: bool = False) -> Iterator[None]:
                 if not connection.needs_rollback:
                     waiting.commit()
     except _Refused as refused:
-        raise _reason(refused.asked) from None
+        raise (_reason(refused.asked) or refused.error) from None
 
 
 def send_together(
@@ -67,6 +72,8 @@ def send_together(
     """
     waiting = [one for one in connection.execute_wrappers if isinstance(one, _Waiting)]
     if waiting:
+        if otherwise is not None:
+            statements = [(INSISTING.format(sql), params) for sql, params in statements]
         waiting[-1].add(_bound(connection, statements), otherwise)
         return
     with connection.cursor() as cursor:
@@ -98,43 +105,76 @@ def _each(cursor: Any, connection: Any, statements: Sequence[Statement]) -> Iter
 
 def _check(cursor: Any, otherwise: Otherwise | None) -> None:
     if otherwise is not None and cursor.fetchone() is None:
-        raise _reason([otherwise])
+        raise otherwise() or AssertionError("A statement reached no row, and nothing tells why.")
 
 
-def _reason(asked: Iterable[Otherwise]) -> BaseException:
+def _reason(asked: Iterable[Otherwise]) -> BaseException | None:
     """Return why one of these statements reached no row: the first reason that there is."""
     reasons = (otherwise() for otherwise in asked)
-    found = next((reason for reason in reasons if reason is not None), None)
-    return found or AssertionError("A statement reached no row, and nothing tells why.")
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 class _Refused(BaseException):
     """One of the statements that must reach a row did not; nothing of the transaction is kept."""
 
-    def __init__(self, asked: Sequence[Otherwise]) -> None:
+    def __init__(self, asked: Sequence[Otherwise], error: Exception) -> None:
         super().__init__()
-        self.asked = asked
+        self.asked, self.error = asked, error
 
 
 def _bound(connection: Any, statements: Sequence[Statement]) -> list[str]:
     """Return statements with their values written into them, by the driver's own rules."""
-    from psycopg.adapt import Transformer  # a project on SQLite has no psycopg
-
     connection.ensure_connection()
     raw = connection.connection
-    # One for each connection: a new one asks itself anew how a value of each type is written.
-    transformer = _transformers.get(raw)
-    if transformer is None:
-        transformer = _transformers[raw] = Transformer(raw)
-    literal = transformer.as_literal
+    binder = _binders.get(raw)
+    if binder is None:
+        binder = _binders[raw] = _Binder(raw)
     with connection.wrap_database_errors:
-        return [
-            sql % tuple("NULL" if one is None else literal(one).decode() for one in params)
-            for sql, params in statements
-        ]
+        return [binder.bound(sql, params) for sql, params in statements]
 
 
-_transformers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+class _Binder:
+    """Writes values into the statements of one connection, and prepares those that come often.
+
+    A prepared statement is not parsed and planned anew each time, which is half of what PostgreSQL
+    does for the small statements here. The driver would send each in a message of its own;
+    `PREPARE` and `EXECUTE`, which are SQL, travel together with others. As the driver does, it
+    prepares what was sent `prepare_threshold` times, and nothing where the project has not set
+    that option.
+    """
+
+    def __init__(self, raw: Any) -> None:
+        from psycopg.adapt import Transformer  # a project on SQLite has no psycopg
+
+        self._raw = ref(raw)  # which keeps this alive
+        self._literal = Transformer(raw).as_literal
+        self._uses: Counter[str] = Counter()
+        self._names: dict[str, str] = {}
+
+    def bound(self, sql: str, params: Sequence[Any]) -> str:
+        """Return the SQL with these values, or the call of its prepared statement with them."""
+        literal = self._literal
+        values = ["NULL" if one is None else literal(one).decode() for one in params]
+        name = self._names.get(sql) or self._prepare(sql, len(params))
+        return f'EXECUTE "{name}"({", ".join(values)})' if name else sql % tuple(values)
+
+    def _prepare(self, sql: str, count: int) -> str | None:
+        """Prepare a statement that has been sent often enough, and return its name."""
+        raw = self._raw()
+        if raw is None or raw.prepare_threshold is None or not 0 < count <= PREPARED_MAX:
+            return None
+        self._uses[sql] += 1
+        if self._uses[sql] <= raw.prepare_threshold or len(self._names) >= PREPARED_MAX:
+            return None
+        told = " ".join(re.findall(r"[A-Za-z_]+", sql))[:NAME_CHARS_MAX]
+        name = f"{told} {len(self._names)}"
+        places = tuple(f"${number}" for number in range(1, count + 1))
+        raw.execute(f'PREPARE "{name}" AS {sql % places}')
+        self._names[sql] = name
+        return name
+
+
+_binders: WeakKeyDictionary[Any, _Binder] = WeakKeyDictionary()
 
 
 def takes_several(connection: Any) -> bool:
@@ -155,9 +195,8 @@ class _Waiting:
         connection.connection.autocommit = True
 
     def add(self, statements: Iterable[str], otherwise: Otherwise | None) -> None:
-        """Let these wait; with `otherwise` each must reach a row."""
-        form = "{}" if otherwise is None else INSISTING
-        self.statements += [(form.format(sql), otherwise) for sql in statements]
+        """Let these wait; with `otherwise` each fails if it reaches no row."""
+        self.statements += [(sql, otherwise) for sql in statements]
 
     def __call__(
         self,
@@ -217,4 +256,4 @@ def _blame(sent: Iterable[Waiting], error: Exception) -> None:
 
     asked = [otherwise for _, otherwise in sent if otherwise is not None]
     if asked and isinstance(error.__cause__, DivisionByZero):
-        raise _Refused(asked) from error
+        raise _Refused(asked, error)

@@ -11,6 +11,7 @@ from project import environment
 SQLITE_BUSY_SECONDS = 20
 KEEP_SECONDS = 600
 CONNECT_SECONDS = 5
+PREPARE_AFTER = 5  # times that a connection sends a statement before it prepares it
 
 
 def default(*, var: Path) -> dict[str, Any]:
@@ -31,4 +32,7 @@ def default(*, var: Path) -> dict[str, Any]:
         settings["CONN_MAX_AGE"] = environment.number("CONN_MAX_AGE", KEEP_SECONDS)
         settings["CONN_HEALTH_CHECKS"] = True
         options.setdefault("connect_timeout", CONNECT_SECONDS)
+        # Not behind a pooler that hands a connection on between two transactions: PREPARE=0.
+        prepares = environment.flag("PREPARE", default=True)
+        options.setdefault("prepare_threshold", PREPARE_AFTER if prepares else None)
     return settings

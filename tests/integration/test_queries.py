@@ -4,6 +4,7 @@ Counted are the statements that read or write rows, not BEGIN, COMMIT and savepo
 lists them. The goals are at most 5 to start, 8 to park, 5 to answer and 10 to finish.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,13 +21,14 @@ from agents.models import Run, Thread
 from agents.workflows import request_approval, step, workflow
 from hitl import clock, sweeping
 from hitl.models import Park
-from hitl.transactions import INSISTING, JOINT
+from hitl.transactions import JOINT
 from tests.integration import racing, wire
 from tests.integration.racing import answer, finish, park_of, parked, segment
 
 READS = ("SELECT",)
 WRITES = ("INSERT", "UPDATE", "DELETE")
-INSISTS = INSISTING.partition("{}")[0]
+PLAIN = r'^(EXECUTE ")?(WITH changed AS (\()?)?'
+"""What stands before the verb of a statement that is prepared, or that insists on a row."""
 
 
 @dataclass
@@ -48,7 +50,7 @@ def counted() -> Iterator[Cost]:
         yield cost
     sent = [query["sql"].strip() for query in captured.captured_queries]
     for part in (part for together in sent for part in together.split(JOINT)):
-        sql = part.removeprefix(INSISTS)
+        sql = re.sub(PLAIN, "", part)
         if sql.startswith("BEGIN"):
             is_open, wrote = True, False
         elif sql.startswith(("COMMIT", "ROLLBACK")) and "SAVEPOINT" not in sql:

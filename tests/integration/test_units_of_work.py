@@ -6,10 +6,10 @@ import pytest
 from django.db import DataError, IntegrityError, OperationalError, connection, transaction
 from psycopg import IsolationLevel
 
-from agents.models import Run, Thread
+from agents.models import Event, Run, Thread
 from hitl import clock
 from hitl.ids import new_id
-from hitl.rows import Change, change_later, compare_and_set_each, insert, new
+from hitl.rows import Change, CountedBack, change_later, compare_and_set_each, insert, new
 from hitl.transactions import unit_of_work
 from tests.integration import racing, wire
 
@@ -172,6 +172,134 @@ def test_a_write_that_waits_and_reaches_no_row_raises_what_it_was_told_to() -> N
     with pytest.raises(Lost), unit_of_work():
         change_later(titled(a_thread(), "c"), otherwise=Lost)
     assert titles() == ["b"]
+
+
+def test_a_write_that_waits_and_reaches_no_row_takes_its_whole_unit_back() -> None:
+    thread = a_thread("a")
+    insert([thread])
+    with pytest.raises(Lost), unit_of_work():
+        change_later(titled(thread, "b"), otherwise=lambda: None)
+        insert([a_thread("before")])
+        change_later(titled(a_thread(), "c"), otherwise=Lost)
+        insert([a_thread("behind")])
+    assert titles() == ["a"]
+
+
+def test_the_first_reason_there_is_is_raised() -> None:
+    thread = a_thread("a")
+    insert([thread])
+    with pytest.raises(Lost), unit_of_work():
+        change_later(titled(thread, "b"), otherwise=lambda: None)
+        change_later(titled(a_thread(), "c"), otherwise=Lost)
+        change_later(titled(thread, "d"), otherwise=AssertionError)
+    assert titles() == ["a"]
+
+
+@pytest.mark.services
+def test_why_a_write_reached_no_row_is_asked_once_all_is_undone() -> None:
+    racing.needs_postgresql()
+    seen: list[object] = []
+
+    def look() -> BaseException:
+        seen.append((connection.in_atomic_block, titles()))
+        return Lost()
+
+    with pytest.raises(Lost), unit_of_work():
+        insert([a_thread("before")])
+        change_later(titled(a_thread(), "c"), otherwise=look)
+    assert seen == [(False, [])]
+
+
+@pytest.mark.services
+def test_a_division_by_zero_of_somebody_else_is_no_lost_write() -> None:
+    racing.needs_postgresql()
+    thread = a_thread("a")
+    insert([thread])
+    with pytest.raises(DataError, match="zero"), unit_of_work():
+        change_later(titled(thread, "b"), otherwise=lambda: None)
+        connection.cursor().execute("SELECT 1 / 0")
+    assert titles() == ["a"]
+
+
+def test_rows_that_count_back_from_a_counter_count_from_what_it_is_by_then() -> None:
+    thread, now = a_thread(), clock.now()
+    run = new(
+        Run,
+        id=new_id(),
+        target="desk",
+        thread_id=thread.id,
+        number=1,
+        event_seq=5,
+        created_at=now,
+        queued_at=now,
+    )
+    events = [
+        new(Event, thread_id=thread.id, seq=behind, type=str(behind), at=now) for behind in (1, 0)
+    ]
+    with unit_of_work():
+        insert([thread], [run])
+        Run.objects.filter(id=run.id).update(event_seq=7)
+        insert(CountedBack(events, "seq", Run, "event_seq", run.id))
+    assert list(Event.objects.order_by("seq").values_list("seq", "type")) == [(6, "1"), (7, "0")]
+
+
+@pytest.fixture
+def preparing() -> Iterator[None]:
+    """A connection that prepares a statement when it sends it for the second time."""
+    racing.needs_postgresql()
+    connection.close()
+    connection.ensure_connection()
+    connection.connection.prepare_threshold = 1
+    yield
+    connection.close()
+
+
+def prepared_names() -> set[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM pg_prepared_statements")
+        return {name.rstrip(" 0123456789") for (name,) in cursor.fetchall()}
+
+
+@pytest.mark.services
+def test_what_is_sent_often_is_prepared_and_says_the_same(preparing: None) -> None:
+    for title in ("first", AWKWARD, "third"):
+        thread = a_thread("new")
+        with unit_of_work():
+            insert([thread])
+            change_later(titled(thread, title), otherwise=Lost)
+        [row] = compare_and_set_each([titled(thread, title)])
+        assert row.title == title
+    assert titles() == sorted(["first", AWKWARD, "third"])
+    insert_, insisting, change = sorted(prepared_names(), key=lambda name: (name[:6], name))
+    assert insert_.startswith("INSERT INTO agents_thread")
+    assert change.startswith("WITH changed AS UPDATE agents_thread")
+    assert insisting.startswith("UPDATE agents_thread")
+
+
+@pytest.mark.services
+def test_a_unit_that_fails_leaves_what_was_prepared_in_it(preparing: None) -> None:
+    for _ in range(3):
+        with pytest.raises(Lost), unit_of_work():
+            insert([a_thread()])
+            assert titles()
+            change_later(titled(a_thread(), "c"), otherwise=Lost)
+    with unit_of_work():
+        insert([a_thread("kept")])
+    assert titles() == ["kept"]
+    assert len(prepared_names()) == 2
+
+
+@pytest.mark.services
+def test_a_new_connection_has_nothing_prepared_and_some_have_never(preparing: None) -> None:
+    for _ in range(3):
+        insert([a_thread()])
+    assert len(prepared_names()) == 1
+    connection.close()
+    connection.ensure_connection()
+    connection.connection.prepare_threshold = None
+    for _ in range(7):
+        insert([a_thread()])
+    assert prepared_names() == set()
 
 
 def test_many_sets_of_values_go_behind_what_waited() -> None:

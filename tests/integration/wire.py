@@ -9,13 +9,18 @@ from dataclasses import dataclass
 from django.db import connection
 from psycopg.pq import Trace
 
-MESSAGE = re.compile(r"^F\t\d+\t(?:Query|Parse)\t", re.MULTILINE)
+MESSAGE = re.compile(r"^F\t\d+\t(?:Query|Parse)\t (?!\"PREPARE )", re.MULTILINE)
+"""Without those that prepare a statement, which a connection does once."""
 DONE = re.compile(r'^B\t\d+\tCommandComplete\t "([A-Z ]+?)(?: 0)?(?: (\d+))?"$', re.MULTILINE)
 
 
 @dataclass
 class Traffic:
-    """What a block sent: how many messages, and how many transactions that the server wrote in."""
+    """What a block sent: how many messages, and how many transactions that the server wrote in.
+
+    A write that insists on a row tells the server's count, not its own: a unit of nothing else is
+    not counted among the second.
+    """
 
     messages: int = 0
     write_transactions: int = 0
