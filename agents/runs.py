@@ -52,10 +52,6 @@ MOSTLY = tuple(name for name in whole(Run) if name not in SELDOM)
 """What is read with a run that is locked or taken; the rest is fetched where it is asked for."""
 REPORT = "agents.report"
 BRIEF = ("id", "thread_id", "parent_id", "status", "event_seq", "deliveries")  # as in the model
-WAITS_FOR_NOTHING = (
-    "status IN ('WAITING_FOR_INPUT', 'WAITING') AND NOT EXISTS (SELECT 1 FROM hitl_park AS open "
-    "WHERE open.waiter_id = agents_run.id AND open.status = 'pending')"
-)
 OWES_A_SEGMENT = "status = 'QUEUED' OR (status = 'RUNNING' AND lease_until <= %s)"
 RULES_STAMP = {"rules_stamp": "SELECT value FROM agents_guardrailstamp WHERE id = 1"}
 Entries = list[events.Entry]
@@ -132,25 +128,16 @@ def hurry(run_id: UUID, *, delay: timedelta | None = None) -> None:
     hints.send(SEGMENT, str(run_id), delay=delay)
 
 
-def wake(run: Run, entries: Entries) -> Run:
-    """Log these events and queue a locked, parked run once nothing it waits for is open."""
+def wake(run: Run, entries: Entries, *, is_free: bool) -> bool:
+    """Log these events and queue a locked, parked run, if it is free: nothing it waits for is open.
+
+    Returns whether it goes on.
+    """
     now = clock.now()
-    count = {"event_seq": len(entries)}
-    woken = compare_and_set(
-        Run,
-        {"id": run.id},
-        set={"status": RunStatus.QUEUED, "queued_at": now},
-        add=count,
-        also=Also(WAITS_FOR_NOTHING),
-        returning=BRIEF,
-    )
-    told = woken or compare_and_set(Run, {"id": run.id}, set={}, add=count, returning=BRIEF)
-    assert told is not None, "the run is locked"
-    events.append(told, entries, at=now)
-    if woken is not None:
-        faults.point("wake:queued")
-        hurry(run.id)
-    return told
+    goes_on = is_free and run.status in PARKED
+    _pass_on(run, goes_on, now, {"event_seq": len(entries)})
+    events.append_unseen(run, entries, at=now)
+    return goes_on
 
 
 def wake_each(told: Sequence[tuple[Run, Entries]]) -> None:
@@ -177,28 +164,23 @@ def _count(told: tuple[Run, Entries]) -> int:
     return len(told[1])
 
 
-def deliver(run: Run, count: int) -> Run:
+def deliver(run: Run, count: int) -> None:
     """Count completions in the journal of a locked workflow run, and queue it if it waits.
 
     Whatever came may be what a race waits for, so it is woken by each and not only by the last.
     """
-    now = clock.now()
-    woken = compare_and_set(
-        Run,
-        {"id": run.id},
-        set={"status": RunStatus.QUEUED, "queued_at": now},
-        add={"deliveries": count},
-        also=Also("status IN ('WAITING_FOR_INPUT', 'WAITING')"),
-        returning=BRIEF,
-    )
-    told = woken or compare_and_set(
-        Run, {"id": run.id}, set={}, add={"deliveries": count}, returning=BRIEF
-    )
-    assert told is not None, "the run is locked"
-    if woken is not None:
+    _pass_on(run, run.status in PARKED, clock.now(), {"deliveries": count})
+
+
+def _pass_on(run: Run, goes_on: bool, now: datetime, add: Mapping[str, int]) -> None:
+    """Count up under a locked run, and queue it if it goes on, with what is sent next."""
+    queued = {"status": RunStatus.QUEUED, "queued_at": now} if goes_on else {}
+    where = {"id": run.id, "status": run.status}
+    own = Change(Run, where, set=queued, add=add, returning=("id",))
+    change_later(own, otherwise=lambda: AssertionError("The run is not locked."))
+    if goes_on:
         faults.point("wake:queued")
         hurry(run.id)
-    return told
 
 
 def reopen(run: Run, *, deliveries: int) -> bool:

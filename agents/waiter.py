@@ -9,7 +9,7 @@ from django.urls import NoReverseMatch, reverse
 from agents import agent, backlog, closing, conf, events, runs
 from agents.events import EventType
 from agents.models import Run, RunKind, Thread, ToolCall
-from agents.states import FINAL, PARKED, Phase, RunStatus
+from agents.states import FINAL, PARKED, Phase
 from agents.triggers import deliveries
 from agents.workflows import attempts, children, settling
 from hitl import faults, hints
@@ -50,7 +50,9 @@ class RunWaiter:
         if waiter.kind == RunKind.WORKFLOW:
             settling.settled(waiter, parks)
             return
-        runs.wake(waiter, [_event(park) for park in parks if not park.is_timer])
+        several = list(parks)
+        entries = [_event(park) for park in several if not park.is_timer]
+        runs.wake(waiter, entries, is_free=not several[-1].others_open)
 
     def settled_each(self, pairs: Sequence[tuple[Any, Park]]) -> None:
         """Wake the runs of agents together, those of workflows one by one."""
@@ -126,7 +128,7 @@ class RunWaiter:
             return False  # a worker has it, or it waits for something: nothing is written
         if run.kind == RunKind.WORKFLOW and settling.has_open_work(run.id):
             return attempts.hurry_of(run.id)  # it waits for steps, or for runs of its own
-        return bool(runs.wake(run, []).status == RunStatus.QUEUED)
+        return runs.wake(run, [], is_free=True)
 
     def resolve(self, scope: UUID) -> UUID | None:
         """Return the current run of a thread, or the run itself."""

@@ -159,6 +159,9 @@ class Park(models.Model):
     def __str__(self) -> str:
         return self.title or f"{self.reason} {self.key}"
 
+    others_open = False
+    """Whether its waiter has others open: known of a park that was settled just now."""
+
     @property
     def is_pending(self) -> bool:
         return self.status == ParkStatus.PENDING

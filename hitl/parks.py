@@ -43,6 +43,10 @@ logger = logging.getLogger(__name__)
 
 TITLE_CHARS_MAX = 200
 FELL_OPEN = "Nobody answered in time; the request asked for approval then."
+OTHERS_OPEN = {
+    "others_open": "SELECT EXISTS (SELECT 1 FROM hitl_park AS other WHERE other.status = 'pending'"
+    " AND other.waiter_id = hitl_park.waiter_id AND other.id <> hitl_park.id)"
+}
 REASON_CHARS_MAX = audit.REASON_CHARS_MAX
 
 
@@ -310,10 +314,12 @@ def _settle(
         before.setdefault("digest", park.digest)
         changes |= edits.changes(park, revision)
         rows.append(edits.row(park, revision, who, at=now))
-    won = compare_and_set(Park, before, set=changes, also=also, returning=("id",))
+    won = compare_and_set(
+        Park, before, set=changes, also=also, returning=("id",), reading=OTHERS_OPEN
+    )
     if won is None:
         return None
-    vars(park).update(changes)
+    vars(park).update(changes, others_open=won.others_open)
     faults.point("settle:updated")
     logger.info("request %s: %s by %s through %s", park.id, status, who.name, who.channel)
     if not park.is_timer:

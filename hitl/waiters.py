@@ -32,9 +32,10 @@ class Waiter(Protocol):
         """
 
     def settled(self, waiter: Any, parks: "Iterable[Park]") -> None:
-        """Take note that these parks were settled, and wake the waiter if none is open.
+        """Take note that these parks were settled, in this order, and wake the waiter.
 
-        Runs inside the transaction that settled them; sends nothing but hints on commit.
+        `others_open` of the last tells whether it has others open. Runs inside the transaction that
+        settled them; sends nothing but hints on commit.
         """
 
     def settled_each(self, pairs: "Sequence[tuple[Any, Park]]") -> None:

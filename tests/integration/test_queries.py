@@ -140,7 +140,7 @@ def _agent(transactional_db: None) -> None:
 
 
 FIRST = {"start": 3, "park": 7, "answer": 6, "finish": 10}
-MESSAGES = {"start": 1, "park": 3, "answer": 5, "finish": 5}
+MESSAGES = {"start": 1, "park": 3, "answer": 4, "finish": 5}
 BUDGET = {"start": 5, "park": 8, "answer": 6, "finish": 10}
 
 
@@ -263,7 +263,7 @@ def a_passage() -> UUID:
 
 
 WORKFLOW = {"start": 1, "park": 9, "answer": 6, "finish": 7}
-WORKFLOW_MESSAGES = {"start": 1, "park": 5, "answer": 6, "finish": 6}
+WORKFLOW_MESSAGES = {"start": 1, "park": 5, "answer": 5, "finish": 6}
 
 
 def test_a_workflow_costs_a_known_number_of_statements() -> None:
