@@ -161,9 +161,9 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker outlives its broker's ab
 # RabbitMQ closes the channel of a message held too long; the worker opens a new one.
 CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 
-# One message in hand per worker process, acknowledged when its work is done: a message that dies
-# with its worker comes back. Nothing rests on that (the sweep repeats what is owed), it is only
-# faster.
+# One message in hand per worker process, acknowledged when its work is done: one whose process dies
+# comes back, on RabbitMQ also when the whole worker does. Nothing rests on that (the sweep repeats
+# what is owed), it is only faster.
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_TASK_ACKS_ON_FAILURE = True

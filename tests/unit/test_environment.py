@@ -88,11 +88,21 @@ def test_postgres_keeps_connections_and_checks_them(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgres://user:pass%40word@db.example:5433/sayso")
     monkeypatch.delenv("CONN_MAX_AGE", raising=False)
+    monkeypatch.delenv("PREPARE", raising=False)
     settings = database.default(var=tmp_path)
     assert settings["ENGINE"] == "django.db.backends.postgresql"
     assert (settings["PASSWORD"], settings["PORT"]) == ("pass@word", 5433)
     assert settings["CONN_MAX_AGE"] == 600
     assert settings["CONN_HEALTH_CHECKS"] is True
+    assert settings["OPTIONS"]["prepare_threshold"] == 5
+
+
+def test_behind_a_pooler_nothing_is_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://user@db.example/sayso")
+    monkeypatch.setenv("PREPARE", "0")
+    assert database.default(var=tmp_path)["OPTIONS"]["prepare_threshold"] is None
 
 
 @pytest.mark.promise("E3")
