@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from django.db import DEFAULT_DB_ALIAS, DataError, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, DataError, NotSupportedError, connections, transaction
 
 Otherwise = Callable[[], BaseException | None]
 """What tells why a statement reached no row; None where it sees no reason."""
@@ -92,7 +92,8 @@ def _each(cursor: Any, connection: Any, statements: Sequence[Statement]) -> Iter
     if not statements:
         return
     if takes_several(connection):
-        cursor.execute(JOINT.join(_bound(connection, statements)))
+        with _outdated(connection):
+            cursor.execute(JOINT.join(_bound(connection, statements)))
         yield
         for _ in statements[1:]:
             cursor.nextset()
@@ -174,6 +175,19 @@ class _Binder:
         return name
 
 
+@contextmanager
+def _outdated(connection: Any) -> Iterator[None]:
+    """Give a connection up on which a prepared statement does not fit its table any more.
+
+    A migration has changed the type of a column. Django closes it before the next request or task.
+    """
+    try:
+        yield
+    except NotSupportedError:
+        connection.close_at = 0
+        raise
+
+
 _binders: WeakKeyDictionary[Any, _Binder] = WeakKeyDictionary()
 
 
@@ -221,7 +235,8 @@ class _Waiting:
                 with self.connection.wrap_database_errors:
                     sql, params = cursor.mogrify(sql, params), None
             together = JOINT.join([*(held for held, _ in before), sql])
-            result = execute(together, params, many, context)
+            with _outdated(self.connection):
+                result = execute(together, params, many, context)
         except Exception as error:
             if not self._has_failed():  # it could not be sent, so what waited still does
                 self.statements = before

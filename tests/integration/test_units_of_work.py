@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from django.db import DataError, IntegrityError, OperationalError, connection, transaction
+from django.db import (
+    DataError,
+    IntegrityError,
+    NotSupportedError,
+    OperationalError,
+    connection,
+    transaction,
+)
 from psycopg import IsolationLevel
 
 from agents.models import Event, Run, Thread
@@ -300,6 +307,27 @@ def test_a_new_connection_has_nothing_prepared_and_some_have_never(preparing: No
     for _ in range(7):
         insert([a_thread()])
     assert prepared_names() == set()
+
+
+@pytest.mark.services
+def test_a_connection_whose_statements_a_migration_has_outdated_is_replaced(
+    preparing: None,
+) -> None:
+    thread = a_thread("a")
+    insert([thread])
+    for _ in range(2):
+        compare_and_set_each([titled(thread, "b")])
+    retype = "ALTER TABLE agents_thread ALTER COLUMN title TYPE {}"
+    length = Thread._meta.get_field("title").max_length
+    connection.cursor().execute(retype.format("text"))
+    try:
+        with pytest.raises(NotSupportedError):
+            compare_and_set_each([titled(thread, "c")])
+        connection.close_if_unusable_or_obsolete()
+        [row] = compare_and_set_each([titled(thread, "c")])
+    finally:
+        connection.cursor().execute(retype.format(f"varchar({length})"))
+    assert row.title == "c"
 
 
 def test_many_sets_of_values_go_behind_what_waited() -> None:
