@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef
 
 from agents import conf, events
@@ -390,9 +391,9 @@ def _why_not(
 
 
 def _tell_of(run: Run, status: RunStatus | None) -> None:
-    """Log the status that a run is given, and announce its end."""
+    """Log the status that a run is given, and announce its end, both on commit."""
     if status is not None:
-        logger.info("run %s: %s", run.id, status)
+        transaction.on_commit(partial(logger.info, "run %s: %s", run.id, status))
     if status in FINAL:
         _announce_end(run)
 

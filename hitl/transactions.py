@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from django.db import DEFAULT_DB_ALIAS, DataError, NotSupportedError, connections, transaction
 
@@ -124,46 +124,48 @@ class _Refused(BaseException):
 
 
 def _bound(connection: Any, statements: Sequence[Statement]) -> list[str]:
-    """Return statements with their values written into them, by the driver's own rules."""
+    """Return statements with their values written into them, by the driver's own rules.
+
+    Together, since the driver asks itself anew for each statement how to write a value of a type.
+    What comes often is prepared first, and called.
+    """
+    from psycopg.adapt import Transformer  # a project on SQLite has no psycopg
+
     connection.ensure_connection()
     raw = connection.connection
-    binder = _binders.get(raw)
-    if binder is None:
-        binder = _binders[raw] = _Binder(raw)
+    prepared = _prepared.get(raw)
+    if prepared is None:
+        prepared = _prepared[raw] = _Prepared()
+    literal = Transformer(raw).as_literal
+    bound = []
     with connection.wrap_database_errors:
-        return [binder.bound(sql, params) for sql, params in statements]
+        for sql, params in statements:
+            values = ["NULL" if one is None else literal(one).decode() for one in params]
+            name = prepared.name(raw, sql, len(params))
+            bound.append(
+                f'EXECUTE "{name}"({", ".join(values)})' if name else sql % tuple(values)
+            )
+    return bound
 
 
-class _Binder:
-    """Writes values into the statements of one connection, and prepares those that come often.
+class _Prepared:
+    """What one connection has prepared: the statements that it sends often.
 
-    A prepared statement is not parsed and planned anew each time, which is half of what PostgreSQL
-    does for the small statements here. The driver would send each in a message of its own;
-    `PREPARE` and `EXECUTE`, which are SQL, travel together with others. As the driver does, it
-    prepares what was sent `prepare_threshold` times, and nothing where the project has not set
-    that option.
+    PostgreSQL neither parses nor plans such a one anew, which is half of what it does for the small
+    statements here. The driver would send each in a message of its own; `PREPARE` and `EXECUTE`,
+    which are SQL, travel together with others. As the driver does, this prepares what was sent
+    `prepare_threshold` times, and nothing where the project has not set that option.
     """
 
-    def __init__(self, raw: Any) -> None:
-        from psycopg.adapt import Transformer  # a project on SQLite has no psycopg
-
-        self._raw = ref(raw)  # which keeps this alive
-        self._literal = Transformer(raw).as_literal
+    def __init__(self) -> None:
         self._uses: Counter[str] = Counter()
         self._names: dict[str, str] = {}
 
-    def bound(self, sql: str, params: Sequence[Any]) -> str:
-        """Return the SQL with these values, or the call of its prepared statement with them."""
-        literal = self._literal
-        values = ["NULL" if one is None else literal(one).decode() for one in params]
-        name = self._names.get(sql) or self._prepare(sql, len(params))
-        return f'EXECUTE "{name}"({", ".join(values)})' if name else sql % tuple(values)
-
-    def _prepare(self, sql: str, count: int) -> str | None:
-        """Prepare a statement that has been sent often enough, and return its name."""
-        raw = self._raw()
-        if raw is None or raw.prepare_threshold is None or not 0 < count <= PREPARED_MAX:
-            return None
+    def name(self, raw: Any, sql: str, count: int) -> str | None:
+        """Return the name under which this connection has SQL of so many values prepared."""
+        name = self._names.get(sql)
+        if name is not None or raw.prepare_threshold is None or not 0 < count <= PREPARED_MAX:
+            return name
         self._uses[sql] += 1
         if self._uses[sql] <= raw.prepare_threshold or len(self._names) >= PREPARED_MAX:
             return None
@@ -188,7 +190,8 @@ def _outdated(connection: Any) -> Iterator[None]:
         raise
 
 
-_binders: WeakKeyDictionary[Any, _Binder] = WeakKeyDictionary()
+_prepared: WeakKeyDictionary[Any, _Prepared] = WeakKeyDictionary()
+"""By the driver's connections. None of it refers to its connection, which would keep that alive."""
 
 
 def takes_several(connection: Any) -> bool:

@@ -1,5 +1,7 @@
 """A unit of work is a transaction: all of it or nothing, whatever waits to be sent."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -307,6 +309,16 @@ def test_a_new_connection_has_nothing_prepared_and_some_have_never(preparing: No
     for _ in range(7):
         insert([a_thread()])
     assert prepared_names() == set()
+
+
+@pytest.mark.services
+def test_a_closed_connection_is_not_kept_for_what_it_had_prepared(preparing: None) -> None:
+    for _ in range(3):
+        insert([a_thread()])
+    raw = weakref.ref(connection.connection)
+    connection.close()
+    gc.collect()
+    assert raw() is None
 
 
 @pytest.mark.services
