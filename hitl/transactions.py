@@ -142,9 +142,7 @@ def _bound(connection: Any, statements: Sequence[Statement]) -> list[str]:
         for sql, params in statements:
             values = ["NULL" if one is None else literal(one).decode() for one in params]
             name = prepared.name(raw, sql, len(params))
-            bound.append(
-                f'EXECUTE "{name}"({", ".join(values)})' if name else sql % tuple(values)
-            )
+            bound.append(f'EXECUTE "{name}"({", ".join(values)})' if name else sql % tuple(values))
     return bound
 
 
