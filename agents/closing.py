@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from agents import agent, events, frames, results, runs
+from agents import agent, events, frames, results, stopping
 from agents.events import EventType
 from agents.history import as_state
 from agents.models import Frame, Run, RunKind, Step, ToolCall
@@ -35,11 +35,11 @@ def close_open_work(run: Run, *, reason: str, actor: Actor) -> list[events.Entry
     cancelled = parks.cancel_all(run.id, reason=reason, actor=actor)
     if run.kind == RunKind.WORKFLOW:
         if journal.close(run.id):
-            runs.hurry_children(run.id)
+            stopping.hurry_children(run.id)
         return []
     ended = list(_end_calls(ToolCall.objects.filter(run_id=run.id), reason))
     if any(call.tool_id.startswith(OF_WORKFLOWS) for call in ended):
-        runs.hurry_children(run.id)
+        stopping.hurry_children(run.id)
     faults.point("calls:closed")
     return [
         *((EventType.INPUT_CANCELLED, describe(park)) for park in cancelled if not park.is_timer),

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from agents import closing, conf, gating, runs
+from agents import closing, conf, gating, runs, stopping
 from agents.engine import Park
 from agents.events import PREVIEW_CHARS_MAX, Entry, EventType
 from agents.lease import Lease
@@ -122,7 +122,7 @@ def fail(work: Segment, error: str, *, entries: Sequence[Entry] = (), **changes:
 
 def cancel(work: Segment) -> None:
     """End the run as CANCELLED, in the name of whoever stopped it (H8)."""
-    reason, who = runs.stop_of(work.run.id)
+    reason, who = stopping.stop_of(work.run.id)
     _end(work, RunStatus.CANCELLED, reason, who)
 
 

@@ -10,7 +10,6 @@ Lock order: the run, then its parks. Model, tool and broker are never called fro
 import itertools
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
@@ -25,7 +24,6 @@ from agents.lease import Lease, LeaseLost, Overtaken, StopLanded
 from agents.models import Run, RunKind, Thread
 from agents.states import ACTIVE, FINAL, PARKED, RunStatus
 from hitl import clock, faults, hints
-from hitl.audit import Actor
 from hitl.models import Park
 from hitl.reads import whole
 from hitl.rows import (
@@ -213,26 +211,6 @@ def reopen(run: Run, *, deliveries: int) -> bool:
     return True
 
 
-def request_stop(run: Run, *, reason: str, actor: Actor) -> bool:
-    """Ask a locked run whose worker lives to stop; False when no worker holds it.
-
-    The first to ask is the one that the run's end names.
-    """
-    if run.status != RunStatus.RUNNING or is_owed(run):
-        return False
-    asked = {"reason": reason, **asdict(actor)}
-    unasked = Run.objects.filter(id=run.id, stop_requested=False)
-    unasked.update(stop_requested=True, stop_asked=asked)
-    faults.point("stop:requested")
-    return True
-
-
-def stop_of(run_id: UUID) -> tuple[str, Actor]:
-    """Return why a run that a worker holds was asked to stop, and by whom."""
-    asked: Any = Run.objects.values_list("stop_asked", flat=True).get(id=run_id)
-    return asked.pop("reason"), Actor(**asked)
-
-
 def close(run: Run, status: RunStatus, entries: Entries, *, error: str = "") -> Run | None:
     """End a locked run from outside its segments. Any lease is void from here on.
 
@@ -251,7 +229,7 @@ def close(run: Run, status: RunStatus, entries: Entries, *, error: str = "") -> 
     if not rows:
         return None
     events.append(rows[0], entries, at=now)
-    _announce_end(rows[0])
+    _tell_of(rows[0], status)
     faults.point("run:closed")
     return rows[0]
 
@@ -391,30 +369,16 @@ def _why_not(
 
 
 def _tell_of(run: Run, status: RunStatus | None) -> None:
-    """Log the status that a run is given, and announce its end, both on commit."""
+    """Log, on commit, the status of a run, and hint that one that ended owes a report."""
     if status is not None:
         transaction.on_commit(partial(logger.info, "run %s: %s", run.id, status))
-    if status in FINAL:
-        _announce_end(run)
+    if status in FINAL and run.parent_id is not None:
+        hints.send(REPORT, str(run.id))
 
 
 def seen(run_id: UUID) -> Run:
     """Return the run's row as it is now, not locked."""
     return Run.objects.get(id=run_id)
-
-
-def hurry_children(run_id: UUID) -> None:
-    """Hint on commit that what an ending run has begun and waits for is to be stopped."""
-    for child_id in Run.objects.filter(parent_id=run_id, status__in=ACTIVE).values_list(
-        "id", flat=True
-    ):
-        hints.send(REPORT, str(child_id))
-
-
-def _announce_end(run: Run) -> None:
-    """Hint, on commit, that an ended run owes a report to the run that waits for it."""
-    if run.parent_id is not None:
-        hints.send(REPORT, str(run.id))
 
 
 def renew(lease: Lease) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from agents import agent, closing, conf, runs
+from agents import agent, closing, conf, runs, stopping
 from agents import events as event_log
 from agents.agent import Agent
 from agents.events import EventType
@@ -170,7 +170,7 @@ def stop(
         _, run = _locked(thread)
         if run is None or run.status in FINAL:
             return False
-        if not runs.request_stop(run, reason=why, actor=who):
+        if not stopping.request_stop(run, reason=why, actor=who):
             _cancel(run, why, actor=who)
         return True
 

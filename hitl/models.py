@@ -5,7 +5,7 @@ full `save()` on a park. What the code promises about a row, a constraint or tri
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models import F, Q
@@ -159,6 +159,11 @@ class Park(models.Model):
     def __str__(self) -> str:
         return self.title or f"{self.reason} {self.key}"
 
+    OTHERS_OPEN: ClassVar[dict[str, str]] = {
+        "others_open": "SELECT EXISTS (SELECT 1 FROM hitl_park AS other WHERE"
+        " other.waiter_id = hitl_park.waiter_id AND other.status = 'pending'"
+        " AND other.id <> hitl_park.id)"
+    }
     others_open = False
     """Whether its waiter has others open: known of a park that was settled just now."""
 

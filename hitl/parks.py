@@ -41,12 +41,7 @@ from hitl.transactions import unit_of_work
 
 logger = logging.getLogger(__name__)
 
-TITLE_CHARS_MAX = 200
 FELL_OPEN = "Nobody answered in time; the request asked for approval then."
-OTHERS_OPEN = {
-    "others_open": "SELECT EXISTS (SELECT 1 FROM hitl_park AS other WHERE other.status = 'pending'"
-    " AND other.waiter_id = hitl_park.waiter_id AND other.id <> hitl_park.id)"
-}
 REASON_CHARS_MAX = audit.REASON_CHARS_MAX
 
 
@@ -315,7 +310,7 @@ def _settle(
         changes |= edits.changes(park, revision)
         rows.append(edits.row(park, revision, who, at=now))
     won = compare_and_set(
-        Park, before, set=changes, also=also, returning=("id",), reading=OTHERS_OPEN
+        Park, before, set=changes, also=also, returning=("id",), reading=Park.OTHERS_OPEN
     )
     if won is None:
         return None

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.core.exceptions import SynchronousOnlyOperation
 
-from agents import conf, releases, runs
+from agents import conf, releases, runs, stopping
 from agents.lease import Lease, Overtaken, StopLanded
 from agents.models import JournalEntry, Run
 from agents.outages import insist
@@ -390,4 +390,4 @@ def _close_losers(work: Work) -> None:
     runs.write(work.lease, [], heed_stop=True)
     parks.cancel_all(work.run.id, reason="The workflow has ended.", actor=audit.system("run"))
     if journal.close(work.run.id):
-        runs.hurry_children(work.run.id)
+        stopping.hurry_children(work.run.id)

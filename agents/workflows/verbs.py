@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
-from agents import closing, runs
+from agents import closing, runs, stopping
 from agents.models import Run, RunKind
 from agents.states import ACTIVE, FINAL, RunStatus
 from agents.workflows import bodies, journal, reopening
@@ -69,7 +69,7 @@ def cancel(
         row = _locked(run)
         if row.status in FINAL:
             return False
-        if not runs.request_stop(row, reason=text, actor=who):
+        if not stopping.request_stop(row, reason=text, actor=who):
             closing.close_open_work(row, reason=text, actor=who)
             runs.close(row, RunStatus.CANCELLED, [], error=text)
         return True
