@@ -195,7 +195,8 @@ def _insert(model: type[Model], rows: Group, connection: Any) -> tuple[str, list
     counted = rows if isinstance(rows, CountedBack) else None
     names = _inserted(model)
     place = None if counted is None else names.index(counted.column)
-    shape = (model, len(rows), place, connection.vendor)
+    counting = None if counted is None else (place, counted.of, counted.counter)
+    shape = (model, len(rows), counting, connection.vendor)
     built = _statements.get(shape)
     if built is None:
         built = _statements[shape] = _build_insert(model, len(rows), counted, connection)
